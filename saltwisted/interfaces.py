@@ -512,7 +512,26 @@ class IOrchestrations(Protocol):
         @param proposed: a new jid.
         @return: C{jid}, under which it publishes, if it does (C{proposed}, unless there is one
             already), and C{result}, which is C{None} unless it has one already: then that counts,
-            and it does not act.
+            and it does not act. C{parts}, if another node, or another life, has decided on them:
+            C{turns} and C{lost} as for L{step_parts}, and how many of them have C{begun}.
+        """
+
+    def step_parts(
+        self, jid: str, number: int, turns: Sequence[Sequence[str]], lost: Mapping[str, Any]
+    ) -> Awaitable[None]:
+        """
+        The job of a step goes out in parts under its jid; the first may when this fires.
+
+        @param turns: the minions of each.
+        @param lost: who did not answer before, and what there is to say of each.
+        """
+
+    def step_part(self, jid: str, number: int, part: int) -> Awaitable[bool]:
+        """
+        A part is about to go out, and does so when this fires with true. Else it did before the
+        takeover, for certain, and is only to be waited for.
+
+        @param part: counted from 0.
         """
 
     def step_end(self, jid: str, number: int, result: Mapping[str, Any]) -> Awaitable[None]:
@@ -533,9 +552,6 @@ class IOrchestrations(Protocol):
 
     def holds(self, jid: str) -> bool:
         """Whether a run may still act here: asked in the same turn, just before each effect."""
-
-    def inherited(self, jid: str, job: str) -> bool:
-        """Whether a job of a run has its jid from another node, which may have published it."""
 
     def show(self, jid: str) -> Awaitable[Any]:
         """

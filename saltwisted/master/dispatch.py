@@ -32,7 +32,7 @@ from saltwisted.errors import DeniedError, RemoteError, TargetError
 from saltwisted.master.chosen import Chosen
 from saltwisted.master.ground import Ground
 from saltwisted.master.loads import check_size, delimiter_of, seconds_of
-from saltwisted.master.runs import AttachedJob, AwaitedJob
+from saltwisted.master.runs import AwaitedJob
 from saltwisted.master.targets import Targets
 from saltwisted.master.workers import WorkerPool
 from saltwisted.transports.deferreds import let_go
@@ -161,9 +161,8 @@ class Dispatcher:
         ground.bus.fire(f"salt/job/{jid}/new", announced)
         ground.publisher.publish(job, minions)
         ground.seams.pins.published(jid, minions)
-        # A jid that was chosen may be that of a batch whose first part went out long ago
-        given = None if whole is None else ground.now()
-        ground.seams.hearer.job_published(job, minions, given)
+        # The first part under a chosen jid may have gone out long ago
+        ground.seams.hearer.job_published(job, minions, None if whole is None else ground.now())
         return {"jid": jid, "minions": list(minions), "missing": list(selection.missing)}
 
     async def publish_rest(
@@ -173,15 +172,20 @@ class Dispatcher:
         jid: str = "",
         exact: bool = False,
         own: bool = False,
+        goes_out: bool = True,
     ) -> dict[str, Any]:
         """
         As L{publish}, where the job may have been published before under the jid of its load, on
         this node or another: those that it was published for do not get it again. With the answer
         comes what they have C{returned}.
 
+        @param goes_out: whether the others get it; else the whole list was published before, even
+            if there is no record of that here.
         @raises DeniedError: the jid is another job's.
         """
         chosen = "" if jid else judged_jid(load.get("jid"))
+        if chosen and not goes_out:
+            return await self._published(chosen, list(load["tgt"]))
         job = await self._ground.jobs.job(chosen) if chosen else None
         if job is None or job.get("claimed"):
             return await self.publish(load, user, jid, exact, own)
@@ -192,14 +196,18 @@ class Dispatcher:
             wanted = load["tgt"] if isinstance(load["tgt"], list) else load["tgt"].split(",")
             more = [name for name in wanted if name not in minions]
             minions = [name for name in minions if name in wanted]
-        answer: dict[str, Any] = {"jid": chosen, "minions": minions, "missing": []}
         if more:
             rest = await self.publish({**load, "tgt": more}, user, jid, exact, own)
             if not minions:
                 return rest
-            answer["minions"] = [*minions, *rest["minions"]]
-        stored = await self._ground.jobs.returns(chosen)
-        return {**answer, "returned": {name: stored[name] for name in minions if name in stored}}
+            minions += rest["minions"]
+        return await self._published(chosen, minions)
+
+    async def _published(self, jid: str, minions: list[str]) -> dict[str, Any]:
+        """A job that these minions have, as who publishes one is answered."""
+        stored = await self._ground.jobs.returns(jid)
+        returned = {name: stored[name] for name in minions if name in stored}
+        return {"jid": jid, "minions": minions, "missing": [], "returned": returned}
 
     async def _record(
         self,
@@ -275,47 +283,30 @@ class Dispatcher:
         gather_job_timeout: Any = None,
         exact: bool = False,
         own: bool = False,
-        rest: bool = False,
+        publish: str = "all",
     ) -> AsyncIterator[dict[str, Any]]:
         """
         Publish a job and follow it to its end.
 
         @param exact: as for L{publish}, and C{own}.
-        @param rest: as L{publish_rest} does.
+        @param publish: C{rest}: as L{publish_rest} does; C{none}: as that does when nothing goes
+            out.
 
         @param timeout: seconds until the silent are asked whether they still run it.
         @param gather_job_timeout: seconds that they have to say so.
         @return: items C{published}, C{return} as they come, and C{missing} at the end.
         """
         config = self._ground.config
+        ways: dict[str, Any] = {
+            "all": self.publish,
+            "rest": self.publish_rest,
+            "none": partial(self.publish_rest, goes_out=False),
+        }
         return AwaitedJob(
             self._ground,
-            partial(self.publish_rest if rest else self.publish, exact=exact, own=own),
+            partial(ways[publish], exact=exact, own=own),
             self.new_jid,
             dict(load),
-            user,
-            seconds_of(timeout, config.timeout),
-            seconds_of(gather_job_timeout, config.gather_job_timeout),
-        ).items()
-
-    def attach(
-        self,
-        job: Mapping[str, Any],
-        user: str,
-        timeout: Any = None,
-        gather_job_timeout: Any = None,
-    ) -> AsyncIterator[dict[str, Any]]:
-        """
-        Follow a job that was published before, by this master or another one, to its end.
-
-        @param job: its record. What was returned already comes first.
-        """
-        config = self._ground.config
-        return AttachedJob(
-            self._ground,
-            partial(self.publish, own=True),
-            self.new_jid,
-            dict(job),
             user,
             seconds_of(timeout, config.timeout),
             seconds_of(gather_job_timeout, config.gather_job_timeout),

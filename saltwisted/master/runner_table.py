@@ -95,11 +95,17 @@ class Run:
         return self.ctx.dispatcher.run(load, self.user, timeout, gather_job_timeout, self.exact)
 
     def publish_rest(
-        self, load: Mapping[str, Any], timeout: Any = None, gather_job_timeout: Any = None
+        self,
+        load: Mapping[str, Any],
+        timeout: Any = None,
+        gather_job_timeout: Any = None,
+        goes_out: bool = True,
     ) -> AsyncIterator[dict[str, Any]]:
         """As L{publish}, of a job that may have been published; see L{Dispatcher.publish_rest}."""
-        run = self.ctx.dispatcher.run
-        return run(load, self.user, timeout, gather_job_timeout, self.exact, rest=True)
+        ctx, how = self.ctx, "rest" if goes_out else "none"
+        return ctx.dispatcher.run(
+            load, self.user, timeout, gather_job_timeout, self.exact, publish=how
+        )
 
     def show_by(self, outputter: str) -> None:
         """Have the value shown by one of Salt's outputters."""

@@ -194,16 +194,3 @@ class AwaitedJob:
             self._timer = None
         while self._stops:
             self._stops.pop()()
-
-
-class AttachedJob(AwaitedJob):
-    """
-    A job that was published before, by its record. Nothing is published but the question whether
-    the silent still run it.
-    """
-
-    async def _go_out(self, own: str) -> dict[str, Any]:
-        jid, minions = str(self._load["jid"]), list(self._load.get("minions") or ())
-        for minion, data in (await self._ground.jobs.returns(jid)).items():
-            self._returned(f"salt/job/{jid}/ret/{minion}", {**data, "id": minion, "jid": jid})
-        return {"jid": jid, "minions": minions, "missing": []}

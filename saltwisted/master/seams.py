@@ -259,7 +259,17 @@ class LoneOrchestrations:
         self, jid: str, number: int, low: Mapping[str, Any], proposed: str
     ) -> Awaitable[Mapping[str, Any]]:
         """As proposed."""
-        return succeed({"jid": proposed, "result": None})
+        return succeed({"jid": proposed, "result": None, "parts": None})
+
+    def step_parts(
+        self, jid: str, number: int, turns: Sequence[Sequence[str]], lost: Mapping[str, Any]
+    ) -> Awaitable[None]:
+        """At once."""
+        return succeed(None)
+
+    def step_part(self, jid: str, number: int, part: int) -> Awaitable[bool]:
+        """At once."""
+        return succeed(True)
 
     def step_end(self, jid: str, number: int, result: Mapping[str, Any]) -> Awaitable[None]:
         """At once."""
@@ -275,10 +285,6 @@ class LoneOrchestrations:
     def holds(self, jid: str) -> bool:
         """For ever."""
         return True
-
-    def inherited(self, jid: str, job: str) -> bool:
-        """There is nobody to inherit of."""
-        return False
 
     def show(self, jid: str) -> Awaitable[Any]:
         """Nobody knows it."""

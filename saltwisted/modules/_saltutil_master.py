@@ -13,6 +13,7 @@ from typing import Any
 from saltwisted.errors import RemoteError, TransportClosed
 from saltwisted.modules import _data
 from saltwisted.worker.exceptions import CommandExecutionError, SaltInvocationError
+from saltwisted.worker.orchestration.acts import Publishing
 from saltwisted.worker.states.steps import ACTS
 
 __opts__: Any
@@ -63,7 +64,7 @@ _CLIENT_WORDS = frozenset(
 """What C{saltutil.cmd} is told beside the arguments of the function."""
 _ORCHESTRATIONS = ("state.orchestrate", "state.orch", "state.sls")
 _UNDER = "__publish_under"
-"""The jid of the job, if it has one already."""
+"""What the load has of a job that has a jid already: that, and the number of step and part."""
 
 
 def cmd_iter(
@@ -83,7 +84,7 @@ def cmd_iter(
     if ssh:
         raise CommandExecutionError("salt-ssh is not available")
     expect = bool(kwargs.pop("expect_minions", False))
-    under = kwargs.pop(_UNDER, "")
+    under = kwargs.pop(_UNDER, {})
     told = _orchestration() is not None
     words = {
         **(kwarg or {}),
@@ -99,8 +100,7 @@ def cmd_iter(
     load["kwargs"] = {k: kwargs[k] for k in ("ret_config", "ret_kwargs") if kwargs.get(k)}
     if timeout is not None:
         load["timeout"] = timeout
-    if under:
-        load["jid"] = under
+    load.update(under)
     jid = ""
     silent: dict[str, None] = {}
     with _refusals(), _master_control() as master:
@@ -144,38 +144,28 @@ def cmd(
     """
     batch, subset = kwargs.pop("batch", None), kwargs.pop("subset", None)
     hard = bool(batch and kwargs.get("failhard"))
-    turns = [(tgt, tgt_type)]
+    acts = _orchestration()
+    how = acts.take() if acts is not None else Publishing()
+    under: dict[str, Any] = {"jid": how.jid} if how.jid else {}
+    turns: list[Any] = [tgt]
     found: dict[str, Any] = {}
     if batch or subset:
-        asked = "sys.list_functions" if subset and not batch else "test.ping"
-        expect = bool(batch and kwargs.get("expect_minions"))
-        answers = list(
-            cmd_iter(tgt, asked, timeout=timeout, tgt_type=tgt_type, expect_minions=expect)
-        )
-        # Who is silent now is lost to a batch, and shall be named
-        found.update(
-            (minion, data) for each in answers for minion, data in each.items() if "failed" in data
-        )
-        minions = [
-            minion
-            for answer in answers
-            for minion, data in answer.items()
-            if not data.get("failed") and (asked == "test.ping" or fun in (data["ret"] or ()))
-        ]
-        if batch:
-            size = _batch_size(batch, len(minions))
-            turns = [
-                (minions[start : start + size], "list") for start in range(0, len(minions), size)
-            ]
+        target, tgt_type = (tgt, tgt_type), "list"
+        if how.parts is None:
+            expect = bool(batch and kwargs.get("expect_minions"))
+            turns, found = _parts(target, fun, batch, subset, timeout, expect)
+            if how.jid:
+                acts.in_parts(how, turns, dict(found))
         else:
-            turns = [(random.sample(minions, min(int(subset), len(minions))), "list")]
-    acts = _orchestration()
-    if acts is not None:
-        kwargs[_UNDER] = acts.take_jid()
+            # As the master that died had decided
+            turns, found = how.parts["turns"], dict(how.parts["lost"])
     # A minion that was lost before the first part is a failure as well
-    for who, kind in () if found and hard else turns:
+    for part, who in enumerate(() if found and hard else turns):
         failed = False
-        for answer in cmd_iter(who, fun, arg, timeout, kind, ret, kwarg, ssh, **kwargs):
+        if under and (batch or subset):
+            under.update(step=how.step, part=part)
+        kwargs[_UNDER] = under
+        for answer in cmd_iter(who, fun, arg, timeout, tgt_type, ret, kwarg, ssh, **kwargs):
             found.update(answer)
             failed = failed or any(
                 data.get("retcode") or data.get("failed") for data in answer.values()
@@ -183,6 +173,32 @@ def cmd(
         if failed and hard:
             break
     return found
+
+
+def _parts(
+    target: tuple[Any, str], fun: str, batch: Any, subset: Any, timeout: Any, expect: bool
+) -> tuple[list[list[str]], dict[str, Any]]:
+    """
+    The minions of each part of a job, by asking who is there; and those that are silent now: they
+    are lost to a batch, and shall be named.
+
+    @param target: with its type.
+    @raises SaltInvocationError: a number is none.
+    """
+    asked = "sys.list_functions" if subset and not batch else "test.ping"
+    tgt, tgt_type = target
+    lost: dict[str, Any] = {}
+    minions: list[str] = []
+    for answer in cmd_iter(tgt, asked, timeout=timeout, tgt_type=tgt_type, expect_minions=expect):
+        for minion, data in answer.items():
+            if "failed" in data:
+                lost[minion] = data
+            elif asked == "test.ping" or fun in (data["ret"] or ()):
+                minions.append(minion)
+    if batch:
+        size = _batch_size(batch, len(minions))
+        return [minions[at : at + size] for at in range(0, len(minions), size)], lost
+    return [random.sample(minions, min(int(subset), len(minions)))], lost
 
 
 def _batch_size(batch: Any, count: int) -> int:

@@ -16,7 +16,7 @@ from saltwisted.claiming import IClaims
 from saltwisted.config.options import MasterConfig
 from saltwisted.domain.claims.electorate import BOTH, PAIR
 from saltwisted.domain.jid import JidMaker, jid_mark, jid_seconds
-from saltwisted.domain.orchestration.takeover import Known
+from saltwisted.domain.orchestration.takeover import Known, known_of
 from saltwisted.domain.orchestration.words import Step
 from saltwisted.errors import ConfigError
 from saltwisted.interfaces import IPeers, IPruneTime, ISecrets
@@ -242,8 +242,8 @@ class Stores:
 
         async def known(step: Step) -> Known:
             job = await self.jobs.job(step.jid) if step.jid else None
-            age = self.now() - (jid_seconds(step.jid) or 0.0)
-            return Known(published=job is not None and not job.get("claimed"), age=age)
+            out = None if job is None or job.get("claimed") else job.get("minions") or ()
+            return known_of(step, out, jid_seconds(step.jid) or 0.0, self.now())
 
         def before() -> float | None:
             now, keep = times.time(), float(config.keep_jobs_seconds)

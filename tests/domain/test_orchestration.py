@@ -29,7 +29,7 @@ from saltwisted.domain.orchestration.copies import (
     next_term,
 )
 from saltwisted.domain.orchestration.life import RunState, StepState
-from saltwisted.domain.orchestration.takeover import How, Known, Plan, how, plan
+from saltwisted.domain.orchestration.takeover import How, Known, Plan, how, known_of, plan
 from saltwisted.domain.orchestration.words import (
     MAX_BEGUN,
     MAX_LINE,
@@ -40,6 +40,8 @@ from saltwisted.domain.orchestration.words import (
     holder_of,
     interrupted_line,
     pack_line,
+    part_line,
+    parts_line,
     read_run,
     result_line,
     resumed_line,
@@ -199,10 +201,44 @@ class TakeoverTests(SynchronousTestCase):
             self.assertIs(how(self.step(fun), out, 30.0)[0], How.ATTACH)
             self.assertIs(how(self.step(fun), young, 30.0)[0], How.PUBLISH)
             self.assertIs(how(self.step(fun), old, 30.0)[0], How.INTERRUPT)
-            self.assertIs(how(self.step(fun, batch="1"), out, 30.0)[0], How.INTERRUPT)
         for fun in ("runner", "wheel", "parallel_runners", "wait_for_event"):
             self.assertIs(how(self.step(fun), out, 30.0)[0], How.INTERRUPT)
         self.assertIs(how(Step(0, {"state": "cmd", "fun": "run"}), out, 30.0)[0], How.INTERRUPT)
+
+    def test_parts(self) -> None:
+        """
+        What goes out in parts is gone on with: before the first part in any case, later if the
+        latest one is known to be out, or may still go out.
+        """
+        lines = [parts_line(0, [["k", "l"], ["m"]], {"n": {"failed": True}}, 2.0)]
+        for number, at in ((0, 3.0), (1, 100.0), (1, 500.0), (5, 600.0)):
+            lines.append(part_line(0, number, at))
+
+        def chosen(count: int, minions: Any, now: float) -> How:
+            begun_ = begun(chunks=[{"state": "salt", "fun": "state", "batch": 2}])
+            run = run_of(begun_, step_line(0, "j", "a", 1.0), *lines[:count])
+            (step,) = run.steps
+            return how(step, known_of(step, minions, 1.0, now), 30.0)[0]
+
+        for count in (0, 1):
+            self.assertIs(chosen(count, None, 9999.0), How.PUBLISH)
+        self.assertIs(chosen(2, ["k", "l"], 9999.0), How.ATTACH)
+        self.assertIs(chosen(2, ["k"], 33.0), How.PUBLISH)
+        self.assertIs(chosen(2, None, 34.0), How.INTERRUPT)
+        # A line that comes twice, or of no part, changes nothing
+        for count in (3, 4, 5):
+            self.assertIs(chosen(count, ["k", "l"], 130.0), How.PUBLISH)
+            self.assertIs(chosen(count, ["k", "l"], 131.0), How.INTERRUPT)
+            self.assertIs(chosen(count, ["m", "l", "k"], 131.0), How.ATTACH)
+
+    def test_parts_are_new_with_a_new_jid(self) -> None:
+        """A step that begins again, or that an operator has go on, chooses its parts anew."""
+        lines = [step_line(0, "j", "a", 1.0), parts_line(0, [["k"]], {}, 2.0)]
+        self.assertIsNotNone(run_of(begun(), *lines).steps[0].parts)
+        self.assertIsNone(run_of(begun(), *lines, step_line(0, "i", "b", 3.0)).steps[0].parts)
+        stopped = [interrupted_line(0, "x", 4.0), ended_line("interrupted", 4.0)]
+        again = resumed_line(2, None, "kim", "b", 5.0)
+        self.assertIsNone(run_of(begun(), *lines, *stopped, again).steps[0].parts)
 
     def test_retry(self) -> None:
         """A step that says that it may be done again is; only C{true} says so."""

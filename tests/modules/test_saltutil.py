@@ -20,9 +20,11 @@ from saltwisted.modules import _process
 from saltwisted.worker import jobfiles
 from saltwisted.worker.exceptions import CommandExecutionError, SaltClientError
 from saltwisted.worker.fileclient import file_client
+from saltwisted.worker.orchestration.acts import Acts, Publishing
 from saltwisted.worker.process.configio import load_from_disk
 from saltwisted.worker.process.loader import Loaders
 from saltwisted.worker.process.main import NoMaster
+from saltwisted.worker.states.steps import ACTS
 from tests.modules.harness import load
 
 JID = "20260131040506123456"
@@ -548,6 +550,37 @@ class OnTheMaster(SynchronousTestCase):
         op, args = self.asked[0]
         self.assertEqual((op, args["arg"]), ("run", ["1", {"__kwarg__": True, "k": 2}]))
         self.assertEqual(args["timeout"], 3)
+
+    def test_parts(self) -> None:
+        """
+        A batch of an orchestration says who gets which part before the first; one that is gone on
+        with asks nobody again, and goes on with the same.
+        """
+        returned = [
+            {"kind": "published", "jid": JID, "minions": ["a", "b"], "missing": []},
+            *({"kind": "return", "id": m, "data": {"return": True}} for m in "ab"),
+        ]
+        module = self.module({"run": returned, "parts": None})
+        acts = Acts("/nowhere", JID)
+        connection = module.cmd.__globals__["_master_control"]
+        acts.call = connection().call  # type: ignore[method-assign]
+        module.cmd.__globals__[ACTS] = acts
+        self.addCleanup(module.cmd.__globals__.pop, ACTS)
+
+        acts.publish_as(Publishing(JID, 3))
+        module.cmd("*", "state.apply", batch=1)
+        ping, parts, *runs = self.asked
+        self.assertEqual((ping[1]["fun"], parts[0]), ("test.ping", "parts"))
+        self.assertEqual(parts[1], {"step": 3, "turns": [["a"], ["b"]], "lost": {}})
+        told = [(run["tgt"], run["jid"], run["step"], run["part"]) for _, run in runs]
+        self.assertEqual(told, [(["a"], JID, 3, 0), (["b"], JID, 3, 1)])
+
+        self.asked.clear()
+        lost = {"c": {"failed": True, "jid": "x"}}
+        acts.publish_as(Publishing(JID, 3, {"turns": [["b"], ["a"]], "lost": lost, "begun": 1}))
+        found = module.cmd("*", "state.apply", batch="50%", expect_minions=True)
+        self.assertEqual([run["tgt"] for _, run in self.asked], [["b"], ["a"]])
+        self.assertEqual(found["c"], lost["c"])
 
     def test_runner(self) -> None:
         """A runner's value comes alone, or with all about it."""

@@ -11,6 +11,8 @@ What must hold beside what holds there:
 
  - A step whose effect cannot be known is done once in each attempt; a job is published under one
    jid in each attempt. A step that says so itself may be done again.
+ - What goes out in parts tells each minion once, in one order, and a part begins when those before
+   it have ended.
  - No step has an effect before those ahead of it have ended well, nor after one that was
    interrupted.
  - A step that is I{interrupted} had begun, and its node had died, stood still, or was cut off.
@@ -25,7 +27,7 @@ from __future__ import annotations
 
 import sqlite3
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import define, field
@@ -34,7 +36,7 @@ from twisted.internet.defer import Deferred, fail, succeed
 from saltwisted.domain.jid import jid_at
 from saltwisted.domain.orchestration.copies import Put, Record
 from saltwisted.domain.orchestration.life import RunState, StepState
-from saltwisted.domain.orchestration.takeover import Known
+from saltwisted.domain.orchestration.takeover import Known, known_of
 from saltwisted.domain.orchestration.words import Run, Step
 from saltwisted.errors import SaltwistedError, StoreError
 from saltwisted.master.orchestration.kept import KeptOrchestrations
@@ -44,7 +46,8 @@ from saltwisted.transports.deferreds import as_deferred
 from tests.sim.claims import Broken, SimClock, SimNode, World
 from tests.sim.play import play
 
-KINDS = ("function", "function", "state", "runner", "again")
+KINDS = ("function", "function", "state", "runner", "again", "batch", "batch")
+MINIONS = tuple("klmnop")
 SHIPPED = 1.0
 """Seconds after which all living nodes have heard of a job that was published."""
 
@@ -182,11 +185,13 @@ class OrchNode(SimNode):
     def known(self, step: Step) -> Deferred[Known]:
         """What this node has heard of a job."""
         world = self.whole
-        out = world.jobs.get(step.jid)
-        heard = out is not None and (
-            out[1] == self.name or world.clock.seconds() - out[0] > SHIPPED
-        )
-        return succeed(Known(published=heard, age=world.clock.seconds() - world.given[step.jid]))
+        now, minions = world.clock.seconds(), None
+        for at, name, told in world.jobs.get(step.jid, ()):
+            if name == self.name or now - at > SHIPPED:
+                minions = [*(minions or ()), *told]
+        # As the minions' clocks say, and the lines' times of day
+        given = world.given[step.jid] + self.offset
+        return succeed(known_of(step, minions, given, now + self.offset))
 
     # What it does
 
@@ -248,8 +253,12 @@ class OrchNode(SimNode):
                     await self.pause(dice.choice((0.0, 0.0, 0.01, 0.5)))
                     if not lives() or not self.kept.holds(jid):
                         return
-                    self.whole.step(self, jid, number, low, told["jid"])
-                    await self.pause(dice.choice((0.0, 0.3, 3.0)))
+                    if low.get("batch"):
+                        if not await self._parts(jid, number, low, told, lives):
+                            return
+                    else:
+                        self.whole.step(self, jid, number, low, told["jid"])
+                        await self.pause(dice.choice((0.0, 0.3, 3.0)))
                 if not lives():
                     return
                 await as_deferred(self.kept.step_end(jid, number, {"result": dice.random() > 0.03}))
@@ -265,6 +274,34 @@ class OrchNode(SimNode):
                 await self.kept.run_end(jid, outcome)
             except SaltwistedError:
                 return
+
+    async def _parts(
+        self, jid: str, number: int, low: Mapping[str, Any], told: Mapping[str, Any], lives: Any
+    ) -> bool:
+        """A step that goes out in parts; whether this process still lives at its end."""
+        dice, parts = self.world.dice, told["parts"]
+        turns = [] if parts is None else parts["turns"]
+        if parts is None:
+            minions = dice.sample(MINIONS, 4)
+            turns = [minions[:2], minions[2:]]
+            await as_deferred(self.kept.step_parts(jid, number, turns, {}))
+        for part, minions in enumerate(turns):
+            if not lives() or not self.kept.holds(jid):
+                return False
+            goes_out = await as_deferred(self.kept.step_part(jid, number, part))
+            if dice.random() < 0.05 and not self.world.is_well and lives():
+                self.freeze()
+            await self.pause(dice.choice((0.0, 0.0, 0.5)))
+            if not lives() or not self.kept.holds(jid):
+                return False
+            if goes_out:
+                self.whole.part(self, jid, (number, part), minions, told["jid"])
+                await self.pause(dice.choice((0.0, 0.3, 3.0)))
+            self.whole.part_ended(jid, (number, part), told["jid"])
+        if not lives():
+            return False
+        self.whole.step(self, jid, number, low, told["jid"])
+        return True
 
     def pause(self, seconds: float) -> Deferred[None]:
         """Of this life."""
@@ -290,9 +327,12 @@ class OrchWorld(World):
     What a seed makes of it.
 
     @ivar runs: those of which somebody was told that they began.
-    @ivar jobs: jids that were published: when, and by whom first.
+    @ivar jobs: what was published under a jid: when, by whom, to whom (of a batch).
+    @ivar went_out: the parts of a batch in the order in which they went out, by its jid.
+    @ivar ended: the parts that have ended.
     @ivar given: when a jid was given.
     @ivar effects: run and step to what was done: attempt, jid.
+    @ivar parted: the same of parts that went out.
     """
 
     grows = 0.0
@@ -300,9 +340,12 @@ class OrchWorld(World):
     def __init__(self, seed: int) -> None:
         self.runs: set[str] = set()
         self.chunks: dict[str, list[dict[str, Any]]] = {}
-        self.jobs: dict[str, tuple[float, str]] = {}
+        self.jobs: dict[str, list[tuple[float, str, Sequence[str]]]] = {}
+        self.went_out: dict[str, list[tuple[int, Sequence[str]]]] = {}
+        self.ended: dict[str, set[int]] = {}
         self.given: dict[str, float] = {}
         self.effects: dict[tuple[str, int], list[tuple[int, str]]] = {}
+        self.parted: dict[tuple[str, int], list[tuple[int, str]]] = {}
         self.numbers = 0
         super().__init__(seed)
 
@@ -358,6 +401,8 @@ class OrchWorld(World):
         }
         if kind == "again":
             low.update(fun="runner", retry_on_takeover=True)
+        elif kind == "batch":
+            low.update(fun="state", batch=2)
         return low
 
     # What is done
@@ -375,7 +420,7 @@ class OrchWorld(World):
                 self.broken(f"{jid}: step {number} is done, and {earlier} was not")
         if low["fun"] in ("state", "function"):
             again = [each for each in before if each[0] == attempt and each[1] != job]
-            self.jobs.setdefault(job, (self.clock.seconds(), node.name))
+            self.jobs.setdefault(job, []).append((self.clock.seconds(), node.name, ()))
         else:
             again = [each for each in before if each[0] == attempt]
             if low.get("retry_on_takeover"):
@@ -383,6 +428,39 @@ class OrchWorld(World):
         if again:
             self.broken(f"{jid}: step {number} is done as {job} after {before}")
         before.append((attempt, job))
+
+    def part(
+        self, node: OrchNode, jid: str, at: tuple[int, int], minions: Sequence[str], job: str
+    ) -> None:
+        """A part of a step goes out."""
+        number, part = at
+        run = node.kept.run(jid)
+        assert run is not None
+        self.tell(f"{node.name} does {jid} {number}.{part} under {job} for {minions}")
+        self.counts["parts"] += 1
+        for earlier in range(number):
+            if not run.steps[earlier].is_over:
+                self.broken(f"{jid}: part {at} goes out, and step {earlier} is not over")
+        if set(range(part)) - self.ended.get(job, set()):
+            self.broken(f"{jid}: part {at} goes out before those ahead of it have ended")
+        told = self.went_out.setdefault(job, [])
+        for other, names in told:
+            if (other == part) != (set(names) == set(minions)) or other > part:
+                self.broken(f"{jid}: part {at} goes out to {minions} after {told}")
+        others = [each for each in self.effects.get((jid, number), ()) if each[0] == run.attempt]
+        others += [each for each in self.parted.get((jid, number), ()) if each[0] == run.attempt]
+        if any(each[1] != job for each in others):
+            self.broken(f"{jid}: part {at} goes out as {job} after {others}")
+        told.append((part, minions))
+        self.parted.setdefault((jid, number), []).append((run.attempt, job))
+        self.jobs.setdefault(job, []).append((self.clock.seconds(), node.name, minions))
+
+    def part_ended(self, jid: str, at: tuple[int, int], job: str) -> None:
+        """All minions of a part have returned: what never went out is waited for in vain."""
+        part = at[1]
+        if part not in [each[0] for each in self.went_out.get(job, ())]:
+            self.broken(f"{jid}: part {at} is waited for, and did not go out")
+        self.ended.setdefault(job, set()).add(part)
 
     def check(self) -> None:
         """Nothing is left half done."""

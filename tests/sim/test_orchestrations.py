@@ -72,6 +72,22 @@ class MutationTests(SynchronousTestCase):
         with mock.patch.object(takeover, "how", again):
             self.caught()
 
+    def test_parts_are_chosen_again(self) -> None:
+        """Who chooses the minions of a batch anew after a takeover tells some of them twice."""
+        with mock.patch("saltwisted.domain.orchestration.words.Parts.shown", lambda self: None):
+            self.caught(200)
+
+    def test_a_part_is_not_waited_for(self) -> None:
+        """A part that goes out before its line counts goes out behind the back of a successor."""
+        write = Goings.write
+
+        async def unwritten(self: Any, going: Any, line: Any) -> None:
+            if line["what"] != "part":
+                await write(self, going, line)
+
+        with mock.patch.object(Goings, "write", unwritten):
+            self.caught(200)
+
     def test_no_promise(self) -> None:
         """A keeper that goes on to take lines of an earlier writer lets two write."""
 

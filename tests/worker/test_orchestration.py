@@ -16,7 +16,7 @@ from saltwisted.config.options import MasterConfig
 from saltwisted.domain.highstate.words import tag_of
 from saltwisted.worker.control import ControlClient
 from saltwisted.worker.exceptions import SaltInvocationError
-from saltwisted.worker.orchestration.acts import Acts
+from saltwisted.worker.orchestration.acts import Acts, Publishing
 from saltwisted.worker.orchestration.work import digest, surroundings, value
 from tests.harness import scratch
 
@@ -215,10 +215,11 @@ test.doCleanups()
 
         self.assertEqual((done.returncode, done.stdout.split()), (0, []), done.stderr)
 
-    def test_take_jid(self) -> None:
+    def test_take(self) -> None:
         """A step publishes its first job under the jid that it was given, and no other."""
         acts = Acts("/nowhere", JID)
+        first = Publishing("20260101000000000001", 3)
 
-        acts.publish_under("20260101000000000001")
+        acts.publish_as(first)
 
-        self.assertEqual([acts.take_jid(), acts.take_jid()], ["20260101000000000001", ""])
+        self.assertEqual([acts.take(), acts.take()], [first, Publishing()])

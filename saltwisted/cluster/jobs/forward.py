@@ -175,8 +175,10 @@ class Forward:
         """
         Publish another node's job, if it is still time.
 
-        @param moment: when it was given, by that node's clock. Its age is never reckoned from when it was sent: it may have lain in a socket while this
+        Its age is never reckoned from when it was sent: it may have lain in a socket while this
         node was stopped, or that one cut off.
+
+        @param moment: when it was given, by that node's clock.
         """
         age = self._holders.age(node, moment) if moment is not None else None
         if age is not None:

@@ -3,14 +3,16 @@ What is done with a run whose node died: which step is gone on with, and how.
 
 A job on minions has a jid that was written down before it was published. So it is found again: its
 returns are awaited if it was published, and it is published under the same jid while that may
-be done; a minion that has run it does not run it again. Of anything else nobody can know what
+be done; a minion that has run it does not run it again. What goes out in parts (C{batch}) has one
+jid, and a line before each part: those before the latest were published for certain, those after it
+were not, and the latest one is judged as a job is. Of anything else nobody can know what
 it did, or whether it is over: such a step is I{interrupted}, and the run stops there, unless the
 step itself says that it may be done twice (C{retry_on_takeover: true}).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import Enum
 from typing import Any
 
@@ -40,12 +42,27 @@ class Known:
     """
     What is known of the job of a step.
 
-    @ivar published: there is a record of it.
-    @ivar age: seconds since its jid was given.
+    @ivar published: there is a record of it; of its latest part, where it goes out in parts.
+    @ivar age: seconds since its jid was given; since that part was about to go out.
     """
 
     published: bool = False
     age: float = 0.0
+
+
+def known_of(step: Step, minions: Collection[str] | None, given: float, now: float) -> Known:
+    """
+    What is known of the job of a step.
+
+    @param minions: those for whom it was published, by its record; C{None} where there is none.
+    @param given: time of day of its jid.
+    @param now: time of day.
+    """
+    parts = step.parts
+    if parts is None or not parts.begun:
+        return Known(published=minions is not None, age=now - given)
+    published = minions is not None and set(parts.latest) <= set(minions)
+    return Known(published=published, age=now - parts.begun[-1])
 
 
 def how(step: Step, known: Known, window: float) -> tuple[How, str]:
@@ -56,14 +73,16 @@ def how(step: Step, known: Known, window: float) -> tuple[How, str]:
     """
     low = step.low
     is_job = low.get("state") == "salt" and low.get("fun") in ON_MINIONS
-    if is_job and not low.get("batch") and step.jid:
+    if is_job and step.jid:
+        if (low.get("batch") or low.get("subset")) and (step.parts is None or not step.parts.begun):
+            # No part goes out before its line
+            return How.PUBLISH, ""
         if known.published:
             return How.ATTACH, ""
         if known.age <= window:
             return How.PUBLISH, ""
-        why = f"it is not known whether its job {step.jid} was published"
-    elif is_job:
-        why = "its job goes out in parts, and nobody can know which of them did"
+        latest = f"part {len(step.parts.begun)} of " if step.parts is not None else ""
+        why = f"it is not known whether {latest}its job {step.jid} was published"
     else:
         why = f"nobody can know what {step.function} had done"
     if low.get(RETRY) is True:

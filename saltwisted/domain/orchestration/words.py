@@ -32,6 +32,31 @@ FULL = ("name", "result", "comment", "changes", "__jid__", "duration", "start_ti
 
 
 @define
+class Parts:
+    """
+    What goes out in parts, one after the other (C{batch}), or to some of those that are meant
+    (C{subset}). It is decided once: whoever takes over tells the same minions in the same order.
+
+    @ivar turns: the minions of each part.
+    @ivar lost: who did not answer before the first, and what there is to say of each.
+    @ivar begun: for each part that was about to go out the time of day.
+    """
+
+    turns: list[list[str]]
+    lost: Mapping[str, Any] = field(factory=dict)
+    begun: list[float] = field(factory=list)
+
+    @property
+    def latest(self) -> list[str]:
+        """The minions of the part that may be under way. All before it has come to its end."""
+        return self.turns[len(self.begun) - 1] if self.begun else []
+
+    def shown(self) -> dict[str, Any]:
+        """As plain data, for who goes on with it."""
+        return {"turns": self.turns, "lost": dict(self.lost), "begun": len(self.begun)}
+
+
+@define
 class Step:
     """
     One chunk of a run.
@@ -42,6 +67,7 @@ class Step:
     @ivar node: where it was begun last.
     @ivar begun: time of day, or C{None}.
     @ivar why: of a step that was interrupted or skipped.
+    @ivar parts: of one that goes out in parts, once these are known.
     """
 
     number: int
@@ -53,6 +79,7 @@ class Step:
     ended: float | None = None
     result: Mapping[str, Any] | None = None
     why: str = ""
+    parts: Parts | None = None
 
     @property
     def name(self) -> str:
@@ -83,6 +110,8 @@ class Step:
             "duration": round(max(0.0, ended - begun), 3) if begun and ended else None,
             "why": self.why,
         }
+        if self.parts is not None and self.state is StepState.RUNNING:
+            shown["part"] = [len(self.parts.begun), len(self.parts.turns)]
         if results:
             shown["result"] = self.result
         return shown
@@ -209,7 +238,22 @@ def _step_begun(run: Run, line: Mapping[str, Any]) -> None:
     if step is not None and state is not None:
         step.state, step.jid = state, str(line.get("jid", ""))
         step.node, step.begun = str(line.get("node", "")), float(line.get("at", 0.0))
-        step.ended, step.result, step.why = None, None, ""
+        step.ended, step.result, step.why, step.parts = None, None, "", None
+
+
+def _parts(run: Run, line: Mapping[str, Any]) -> None:
+    step, turns, lost = _step(run, line), line.get("turns"), line.get("lost")
+    if step is None or step.state is not StepState.RUNNING or not isinstance(turns, list):
+        return
+    names = [[str(name) for name in turn] for turn in turns if isinstance(turn, list)]
+    step.parts = Parts(names, lost if isinstance(lost, Mapping) else {})
+
+
+def _part_begun(run: Run, line: Mapping[str, Any]) -> None:
+    step = _step(run, line)
+    parts = step.parts if step is not None and step.state is StepState.RUNNING else None
+    if parts is not None and line.get("part") == len(parts.begun) < len(parts.turns):
+        parts.begun.append(float(line.get("at", 0.0)))
 
 
 def _step_ended(run: Run, line: Mapping[str, Any]) -> None:
@@ -250,7 +294,7 @@ def _resumed(run: Run, line: Mapping[str, Any]) -> None:
         if state is None or state is step.state:
             continue
         step.state, step.jid, step.begun, step.ended = state, "", None, None
-        step.result, step.why = None, ""
+        step.result, step.why, step.parts = None, "", None
         if skipped:
             step.why = f"{line.get('user', '')} went on behind it"
             step.result = {
@@ -265,6 +309,8 @@ _READERS = {
     "begun": _begun,
     "taken": _taken,
     "step": _step_begun,
+    "parts": _parts,
+    "part": _part_begun,
     "result": _step_ended,
     "interrupted": _step_interrupted,
     "ended": _ended,
@@ -302,6 +348,23 @@ def step_line(
     """
     line = {"what": "step", "n": number, "jid": jid, "node": node, "at": at}
     return line if low is None else {**line, "low": dict(low)}
+
+
+def parts_line(
+    number: int, turns: Sequence[Sequence[str]], lost: Mapping[str, Any], at: float
+) -> dict[str, Any]:
+    """
+    Before the first part of a step goes out.
+
+    @param turns: the minions of each part, and C{lost}: see L{Parts}.
+    """
+    minions = [list(turn) for turn in turns]
+    return {"what": "parts", "n": number, "turns": minions, "lost": dict(lost), "at": at}
+
+
+def part_line(number: int, part: int, at: float) -> dict[str, Any]:
+    """Before one part of a step goes out; they are counted from 0."""
+    return {"what": "part", "n": number, "part": part, "at": at}
 
 
 def result_line(number: int, result: Mapping[str, Any], node: str, at: float) -> dict[str, Any]:

@@ -25,13 +25,11 @@ class Going:
     A run that goes on here.
 
     @ivar attach: steps whose job has a jid from another node, or another life.
-    @ivar inherited: the jids of those of them that were begun again here.
     """
 
     run: Run
     writer: IRunWriter
     attach: dict[int, str] = field(factory=dict)
-    inherited: set[str] = field(factory=set)
     stopping: str = ""
 
     async def write(self, line: Mapping[str, Any]) -> None:

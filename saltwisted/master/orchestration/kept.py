@@ -26,6 +26,8 @@ from saltwisted.domain.orchestration.words import (
     begun_line,
     ended_line,
     interrupted_line,
+    part_line,
+    parts_line,
     read_run,
     result_line,
     step_line,
@@ -130,11 +132,6 @@ class KeptOrchestrations:
             return self._mode() == OFF
         return not going.stopping and self._leases.holds()
 
-    def inherited(self, jid: str, job: str) -> bool:
-        """Known since the takeover."""
-        going = self._goings.find(jid)
-        return going is not None and job in going.inherited
-
     async def run_begin(self, jid: str, run: Mapping[str, Any]) -> None:
         """
         Returns when what is to be done counts, so that the steps may begin.
@@ -169,23 +166,60 @@ class KeptOrchestrations:
         @raises StoreError: the disk refuses.
         """
         if jid not in self._goings and self._mode() == OFF:
-            return {"jid": proposed, "result": None}
+            return {"jid": proposed, "result": None, "parts": None}
         going = self._goings.of(jid)
         step = going.run.steps[number] if number < len(going.run.steps) else None
         if step is not None and step.is_over:
-            return {"jid": step.jid, "result": step.result}
+            return {"jid": step.jid, "result": step.result, "parts": None}
         if step is not None and step.state is StepState.INTERRUPTED:
             raise TakenOver(f"step {number + 1} of orchestration {jid} was interrupted")
-        known = going.attach.pop(number, "")
+        known, parts = going.attach.pop(number, ""), None
         if known:
-            going.inherited.add(known)
+            found = going.run.steps[number].parts
+            parts = None if found is None else found.shown()
         else:
             known = proposed
             more = None if step is not None and step.low else low
             await self._goings.write(going, step_line(number, known, self._node, self._now(), more))
         if not self.holds(jid):
             raise TakenOver(f"orchestration {jid} does not go on here any more")
-        return {"jid": known, "result": None}
+        return {"jid": known, "result": None, "parts": parts}
+
+    async def step_parts(
+        self, jid: str, number: int, turns: Sequence[Sequence[str]], lost: Mapping[str, Any]
+    ) -> None:
+        """
+        Returns when it counts who gets the parts of a step.
+
+        @raises TakenOver: it must not be done: the run is stopped, or goes on elsewhere.
+        @raises StoreError: the disk refuses.
+        """
+        if jid not in self._goings and self._mode() == OFF:
+            return
+        line = parts_line(number, turns, lost, self._now())
+        await self._goings.write(self._goings.of(jid), line)
+
+    async def step_part(self, jid: str, number: int, part: int) -> bool:
+        """
+        Returns when it counts that a part of a step goes out; whether it may.
+
+        @raises TakenOver: it must not: the run is stopped, or goes on elsewhere.
+        @raises StoreError: the disk refuses.
+        """
+        if jid not in self._goings and self._mode() == OFF:
+            return True
+        going = self._goings.of(jid)
+        found = going.run.steps[number].parts if number < len(going.run.steps) else None
+        if found is None:
+            raise TakenOver(f"step {number + 1} of orchestration {jid} has no parts")
+        begun = len(found.begun)
+        if part < begun:
+            # Whether the latest is out was judged when this node took over
+            return part == begun - 1
+        await self._goings.write(going, part_line(number, part, self._now()))
+        if not self.holds(jid):
+            raise TakenOver(f"orchestration {jid} does not go on here any more")
+        return True
 
     async def step_end(self, jid: str, number: int, result: Mapping[str, Any]) -> None:
         """

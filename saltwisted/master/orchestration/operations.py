@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from saltwisted.domain.operations.arguments import JID, TEXT, Argument
+from saltwisted.domain.operations.arguments import JID, LIST, MAP, TEXT, WHOLE, Argument
 from saltwisted.domain.operations.table import Call, Operation, owner_only
 from saltwisted.master.control import FUNCTION, JOB, load_of
 from saltwisted.master.loads import arguments_of
@@ -33,8 +33,19 @@ class OrchestrationOperations:
                 name="orchestration.run",
                 right=own,
                 handler=self.run,
-                takes=(RUN, *JOB),
+                takes=(RUN, Argument("step", WHOLE), Argument("part", WHOLE), *JOB),
                 streams=True,
+            ),
+            Operation(
+                name="orchestration.parts",
+                right=own,
+                handler=self.parts,
+                takes=(
+                    RUN,
+                    Argument("step", WHOLE, needed=True, may_be_empty=True),
+                    Argument("turns", LIST, needed=True, may_be_empty=True),
+                    Argument("lost", MAP),
+                ),
             ),
             Operation(
                 name="orchestration.runner",
@@ -57,9 +68,12 @@ class OrchestrationOperations:
             args = dict(call.args)
             times = (args.get("timeout"), args.get("gather_job_timeout"))
             del args["orchestration"]
-            jid = None
+            jid, number, part = None, args.pop("step", None), args.pop("part", None)
+            goes_out = True
+            if number is not None and part is not None:
+                goes_out = await self._orchestrating.part(active.jid, number, part)
             # A step that is gone on with may have published its job already
-            async for item in active.run.publish_rest(load_of(args), *times):
+            async for item in active.run.publish_rest(load_of(args), *times, goes_out):
                 if item["kind"] == "published":
                     jid = item["jid"]
                     if not jid:
@@ -68,6 +82,13 @@ class OrchestrationOperations:
             return {"jid": jid}
 
         return await self._orchestrating.act(call.args["orchestration"], publish)
+
+    async def parts(self, call: Call) -> None:
+        """Say which minions get the job of a step in which order, before the first of them does."""
+        args = call.args
+        await self._orchestrating.parts(
+            args["orchestration"], args["step"], args["turns"], args.get("lost") or {}
+        )
 
     async def runner(self, call: Call) -> Any:
         """Run a runner function for a step of an orchestration."""

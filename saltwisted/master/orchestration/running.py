@@ -9,7 +9,7 @@ C{Seams.orchestrations}.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -276,6 +276,26 @@ class Orchestrating:
             "parent": active.above[-1] if active.above else "",
         }
 
+    async def parts(
+        self, jid: str, number: int, turns: Sequence[Sequence[str]], lost: Mapping[str, Any]
+    ) -> None:
+        """The job of a step goes out in parts: see L{IOrchestrations.step_parts}."""
+        await self._kept(jid, self._ground.seams.orchestrations.step_parts, number, turns, lost)
+
+    async def part(self, jid: str, number: int, part: int) -> bool:
+        """One of them is about to go out: see L{IOrchestrations.step_part}."""
+        kept = self._ground.seams.orchestrations
+        return bool(await self._kept(jid, kept.step_part, number, part))
+
+    async def _kept(self, jid: str, tell: Callable[..., Any], *args: Any) -> Any:
+        if not self.found(jid).begun:
+            return True
+        try:
+            return await tell(jid, *args)
+        except SaltwistedError as error:
+            self.stop(jid, str(error))
+            raise
+
     async def act(self, jid: str, call: Callable[[Active], Any]) -> Any:
         """Do something for a run: its place among runs and events is known to what is done."""
         active = self.found(jid)
@@ -284,24 +304,6 @@ class Orchestrating:
         DEPTH.set((*active.above, active.jid))
         CAUSE.set(active.cause)
         return await call(active)
-
-    async def following(
-        self, active: Active, load: dict[str, Any], timeout: Any, gather: Any
-    ) -> AsyncIterator[dict[str, Any]]:
-        """
-        Publish a job for a run, and follow it to its end; or only follow it, if a master that died
-        has published it.
-        """
-        jid = str(load.get("jid") or "")
-        if jid and self._ground.seams.orchestrations.inherited(active.jid, jid):
-            job = await self._ground.jobs.job(jid)
-            if job is not None and not job.get("claimed"):
-                dispatcher = active.run.ctx.dispatcher
-                async for item in dispatcher.attach(job, active.run.user, timeout, gather):
-                    yield item
-                return
-        async for item in active.run.publish(load, timeout, gather):
-            yield item
 
     async def resume(
         self, jid: str, run: Mapping[str, Any], done: Mapping[str, Mapping[str, Any]]

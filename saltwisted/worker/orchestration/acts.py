@@ -12,14 +12,31 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
+
+from attrs import frozen
 
 from saltwisted.errors import TransportClosed
 from saltwisted.worker.control import ControlClient
 
 GONE = 75
 """The exit status of a process whose master is gone; C{EX_TEMPFAIL}."""
+
+
+@frozen
+class Publishing:
+    """
+    How a step publishes.
+
+    @ivar jid: of its job; C{""} for one that has none yet.
+    @ivar step: its number; C{None} for what belongs to no step.
+    @ivar parts: what a node that died had decided on: C{turns} and C{lost}.
+    """
+
+    jid: str = ""
+    step: int | None = None
+    parts: Mapping[str, Any] | None = None
 
 
 class Acts:
@@ -34,7 +51,7 @@ class Acts:
         self._mine = threading.local()
         self.run = run
         self.was_killed = False
-        self._jid = ""
+        self._next = Publishing()
 
     def __enter__(self) -> Acts:
         return self
@@ -79,11 +96,22 @@ class Acts:
         """The run ends early, since somebody wished it (C{state.soft_kill})."""
         self.was_killed = True
 
-    def publish_under(self, jid: str) -> None:
-        """The next job is published under this jid."""
-        self._jid = jid
+    def publish_as(self, how: Publishing) -> None:
+        """The next job is published so."""
+        self._next = how
 
-    def take_jid(self) -> str:
-        """The jid for the job that a step publishes; C{""} for a further one."""
-        jid, self._jid = self._jid, ""
-        return jid
+    def take(self) -> Publishing:
+        """How the job is published that a step publishes now; a further one has no jid."""
+        how, self._next = self._next, Publishing()
+        return how
+
+    def in_parts(
+        self, how: Publishing, turns: Sequence[Sequence[str]], lost: Mapping[str, Any]
+    ) -> None:
+        """
+        The job goes out in parts. Returns when whoever takes over knows that.
+
+        @param turns: the minions of each, and C{lost}: those that did not answer before.
+        """
+        if how.step is not None:
+            self.call("parts", step=how.step, turns=turns, lost=lost)

@@ -27,7 +27,7 @@ from saltwisted.domain.highstate.words import Chunk, tag_of
 from saltwisted.worker.control import ControlClient
 from saltwisted.worker.exceptions import SaltException
 from saltwisted.worker.fileclient import file_client
-from saltwisted.worker.orchestration.acts import Acts
+from saltwisted.worker.orchestration.acts import Acts, Publishing
 from saltwisted.worker.process import modulefiles
 from saltwisted.worker.process.loader import Loaders, make_grains
 from saltwisted.worker.process.main import DaemonLog, NoMaster, log_to, settle_process
@@ -74,7 +74,8 @@ class Told:
     def begin(self, number: int, low: Chunk) -> dict[str, Any] | None:
         """As L{saltwisted.worker.states.steps.Steps} says."""
         granted = self._client.call("step_begin", number=number, low=low)
-        self._acts.publish_under(str(granted.get("jid") or ""))
+        jid = str(granted.get("jid") or "")
+        self._acts.publish_as(Publishing(jid, number, granted.get("parts")))
         result: dict[str, Any] | None = granted.get("result")
         return result
 
