@@ -586,6 +586,23 @@ class IOrchestrations(Protocol):
         @raises TakenOver: somebody else has it by now.
         """
 
+    def wished(self, jid: str, wishes: Mapping[str, Any], user: str) -> Awaitable[None]:
+        """
+        Somebody wants a run that goes on here to halt, to go on or to end: whoever takes over knows
+        it when this fires.
+
+        @param wishes: all that is wished of it (L{saltwisted.worker.states.pauses}).
+        """
+
+    def wish_elsewhere(self, jid: str, wish: Mapping[str, Any], user: str) -> Awaitable[None]:
+        """
+        The same of a run that goes on at another node, which is asked to see to it.
+
+        @param jid: its own, or the one that was given to it by C{orchestration_jid}.
+        @param wish: as L{IOrchestrating.wish} takes it.
+        @raises DeniedError: it does not go on, or its node cannot be asked.
+        """
+
     def startService(self) -> Any:
         """Go on with what was left. It may be awaited."""
 
@@ -601,14 +618,28 @@ class IOrchestrating(Protocol):
         """Those that run here now, by jid."""
 
     def resume(
-        self, jid: str, run: Mapping[str, Any], done: Mapping[str, Mapping[str, Any]]
+        self,
+        jid: str,
+        run: Mapping[str, Any],
+        done: Mapping[str, Mapping[str, Any]],
+        wishes: Mapping[str, Any],
     ) -> Awaitable[Mapping[str, Any]]:
         """
         Go on with a run whose steps were compiled before, under its own jid.
 
         @param run: what L{IOrchestrations.run_begin} was told.
         @param done: the results of steps that are not to be run, by their numbers as text.
+        @param wishes: where it is to halt or to end.
         @return: the runner's answer, as L{saltwisted.master.calls.Calls.runner} gives it.
+        """
+
+    def wish(self, jid: str, wish: Mapping[str, Any], user: str) -> Awaitable[None]:
+        """
+        Have a run halt, go on or end at one of its steps, wherever it goes on.
+
+        @param jid: its own, or the one in its events.
+        @param wish: see L{saltwisted.worker.states.pauses.apply}.
+        @raises RemoteError: there is none.
         """
 
     def stop(self, jid: str, why: str) -> bool:

@@ -75,8 +75,8 @@ class Orchestrations(Protocol):
         """Run one to its end, in a process."""
         ...
 
-    def named(self, jid: str) -> Sequence[Any]:
-        """Those that this jid means: their own, or the one that their events have."""
+    async def wish(self, jid: str, wish: Mapping[str, Any], user: str) -> None:
+        """Have one halt, go on or end at one of its steps, on whichever node it goes on."""
         ...
 
 

@@ -302,6 +302,14 @@ class LoneOrchestrations:
         """Nobody knows it."""
         return self.show(jid)
 
+    def wished(self, jid: str, wishes: Mapping[str, Any], user: str) -> Awaitable[None]:
+        """At once."""
+        return succeed(None)
+
+    def wish_elsewhere(self, jid: str, wish: Mapping[str, Any], user: str) -> Awaitable[None]:
+        """There is no other."""
+        return fail(DeniedError(f"no orchestration {jid} runs here"))
+
     def startService(self) -> None:
         """Nothing was left."""
 

@@ -20,9 +20,10 @@ first:
   cmd.run:
     - name: echo first >> LOG
 middle:
-  salt.runner:
-    - name: test.sleep
-    - s_time: 600
+  salt.wait_for_event:
+    - name: site/go
+    - id_list: [all]
+    - timeout: 600
     RETRY
     - require: [{cmd: first}]
 last:
@@ -80,12 +81,18 @@ class Orchestrated(TestCase):
         self.addCleanup(self.command.kill)
 
         def jids() -> list[str]:
-            return [run["jid"] for run in self.ask(node, "orch.list")]
+            listed = self.ask(node, "orch.list")
+            return [run["jid"] for run in listed if run["state"] == "running"]
 
-        until("the run", lambda: len(jids()) == 1)
+        until("the run", jids)
         (jid,) = jids()
         until("the middle", lambda: self.states(node, jid) == ("running", MIDDLE))
         return jid
+
+    def wish(self, node: OurMaster, fun: str, *arg: Any) -> None:
+        """Call a function by which a run halts, goes on or ends; it has to go well."""
+        answer = self.ask(node, "runner", fun=fun, arg=list(arg), kwarg={})
+        self.assertTrue(answer["success"], answer)
 
     def traces(self) -> list[str]:
         """What steps have left."""
@@ -129,13 +136,22 @@ class ClusterTests(Orchestrated):
     """Three nodes, the first of which orchestrates."""
 
     def test_killed(self) -> None:
-        """Another node goes on with a step that may be done again; it can be stopped by any."""
+        """
+        Another node goes on with a step that may be done again. What was wished of the run at any
+        node (C{state.soft_kill}) holds there, and any node can stop one.
+        """
         made: list[OurNode] = nodes(self, "a b c", file_roots=self.sls(retry=True))
         join_all(made)
         let_all_vote(made)
         a, b, c = made
         jid = self.begin(a)
         self.assertEqual(self.ask(b, "orch.show", jid=jid)["node"], "a")
+        self.wish(b, "state.pause", jid, "middle", 5)
+        self.wish(c, "state.soft_kill", jid, "last")
+        wishes = {"middle": {"duration": 5}, "last": {"kill": True}}
+        self.assertEqual(self.ask(b, "orch.show", jid=jid)["wishes"], wishes)
+        self.wish(a, "state.rm_pause", jid, "middle")
+        self.assertRaises(AssertionError, self.wish, c, "state.pause", "20260101000000000000")
         a.kill()
         self.gone(jid)
 
@@ -157,15 +173,27 @@ class ClusterTests(Orchestrated):
             until("the middle again", lambda: middle() in ("b", "c"), 30)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{taken.tail()}") from None
-        self.ask(other, "orch.stop", jid=jid)
 
+        ended = ("failed", ["done", "done", "waiting"])
+
+        def went_on() -> bool:
+            self.wish(taken, "event.send", "site/go", {"id": "all"})
+            return self.states(other, jid) == ended
+
+        until("the early end", went_on, 30)
+        self.assertIn("soft_kill", self.ask(other, "orch.show", jid=jid)["why"])
+        self.assertEqual(self.traces(), ["first"])
+
+        second = self.begin(taken)
+        self.ask(other, "orch.stop", jid=second)
         stopped = ("stopped", ["done", "interrupted", "waiting"])
         for each in (b, c):
-            self.assertEqual(self.states(each, jid), stopped)
-        self.assertEqual(self.traces(), ["first"])
-        # Who comes back does not go on with it either
+            self.assertEqual(self.states(each, second), stopped)
+        self.assertEqual(self.traces(), ["first", "first"])
+        # Who comes back does not go on with any of them either
         a.up()
-        until("the first to know", lambda: self.states(a, jid) == stopped)
+        until("the first to know", lambda: self.states(a, second) == stopped)
+        self.assertEqual(self.states(a, jid), ended)
 
 
 MIDDLE = ["done", "running", "waiting"]

@@ -14,6 +14,7 @@ from saltwisted.master.control import without_steps
 from saltwisted.master.orchestration import running
 from saltwisted.master.orchestration.operations import OrchestrationOperations
 from saltwisted.master.seams import LoneOrchestrations, Seams
+from saltwisted.worker.states import pauses
 from tests.master.rig import FakeChild, Rig, RigMinion
 
 FINE = {"state_|-it_|-it_|-nop": {"result": True, "changes": {}, "__id__": "it"}}
@@ -189,7 +190,10 @@ class OrchestrationTests(SynchronousTestCase):
         self.successResultOf(d)
         _, jid, run = self.rig.kept.calls[0]
 
-        d = Deferred.fromCoroutine(self.rig.orchestrating.resume(jid, run, {"0": {"result": True}}))
+        done, wishes = {"0": {"result": True}}, {"two": {"kill": True}}
+        d = Deferred.fromCoroutine(self.rig.orchestrating.resume(jid, run, done, wishes))
+
+        self.assertEqual(pauses.read(self.rig.ctx.config.cachedir, jid)[0], wishes)
 
         self.assertTrue(self.rig.orchestrating.active[jid].run.exact)
         self.assertEqual(self.child.payload["do"], "resume")
@@ -498,8 +502,6 @@ class OrchestrationTests(SynchronousTestCase):
 
     def test_pauses(self) -> None:
         """A run is paused and ended by its jid; for one that is not here that is an error."""
-        from saltwisted.worker.states import pauses
-
         d = self.begin()
         jid = self.child.payload["jid"]
 
@@ -514,6 +516,9 @@ class OrchestrationTests(SynchronousTestCase):
         self.finish(FINE)
         self.successResultOf(d)
 
+        answer = self.successResultOf(self.begin("state.pause", jid, "one", "soon"))
+        self.assertEqual(answer["retcode"], 1)
+        self.assertIn("duration must be a number", answer["return"])
         answer = self.successResultOf(self.begin("state.soft_kill", jid))
         self.assertEqual(answer["retcode"], 1)
         self.assertIn(f"no orchestration {jid} runs here", answer["return"])

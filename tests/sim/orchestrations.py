@@ -121,8 +121,16 @@ class SimProcesses:
         """By jid."""
         return self.node.workers
 
+    def wish(self, jid: str, wish: Mapping[str, Any], user: str) -> Deferred[None]:
+        """Nobody wishes anything."""
+        return succeed(None)
+
     def resume(
-        self, jid: str, run: Mapping[str, Any], done: Mapping[str, Mapping[str, Any]]
+        self,
+        jid: str,
+        run: Mapping[str, Any],
+        done: Mapping[str, Mapping[str, Any]],
+        wishes: Mapping[str, Any],
     ) -> Deferred[Any]:
         """Go on."""
         self.node.go_on(jid, run, done)

@@ -126,6 +126,7 @@ class Run:
     @ivar node: where it goes on, or went on last.
     @ivar about: what the first line says of it; empty where that is not known.
     @ivar counted: how many lines were read.
+    @ivar wishes: by id, where it is to halt or to end (C{state.pause}, C{state.soft_kill}).
     """
 
     jid: str
@@ -138,6 +139,15 @@ class Run:
     ended: float | None = None
     why: str = ""
     counted: int = 0
+    wishes: Mapping[str, Any] = field(factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The jid by which others mean it: its own, or the one of the option orchestration_jid."""
+        options = self.about.get("options")
+        kwarg = options.get("kwarg") if isinstance(options, Mapping) else None
+        name = kwarg.get("__pub_jid") if isinstance(kwarg, Mapping) else None
+        return str(name or self.jid)
 
     @property
     def what(self) -> str:
@@ -184,6 +194,7 @@ class Run:
         if steps:
             shown["pillar"] = self.about.get("pillar", "")
             shown["generation"] = self.about.get("generation", "")
+            shown["wishes"] = dict(self.wishes)
             shown["steps"] = [step.shown(results) for step in self.steps]
         return shown
 
@@ -282,9 +293,16 @@ def _ended(run: Run, line: Mapping[str, Any]) -> None:
         run.ended, run.why = float(line.get("at", 0.0)), str(line.get("why", ""))
 
 
+def _wished(run: Run, line: Mapping[str, Any]) -> None:
+    wishes = line.get("wishes")
+    if isinstance(wishes, Mapping):
+        run.wishes = {str(name): wish for name, wish in wishes.items() if isinstance(wish, Mapping)}
+
+
 def _resumed(run: Run, line: Mapping[str, Any]) -> None:
     if not run._say(Said.RESUMED):
         return
+    run.wishes = {}
     run.node, run.ended, run.why = str(line.get("node", "")), None, ""
     run.attempt = max(run.attempt + 1, int(line.get("attempt", 0)))
     first = line.get("from")
@@ -313,6 +331,7 @@ _READERS = {
     "part": _part_begun,
     "result": _step_ended,
     "interrupted": _step_interrupted,
+    "wished": _wished,
     "ended": _ended,
     "resumed": _resumed,
 }
@@ -375,6 +394,11 @@ def result_line(number: int, result: Mapping[str, Any], node: str, at: float) ->
 def interrupted_line(number: int, why: str, at: float) -> dict[str, Any]:
     """When nobody can know what it did."""
     return {"what": "interrupted", "n": number, "why": why, "at": at}
+
+
+def wished_line(wishes: Mapping[str, Any], user: str, at: float) -> dict[str, Any]:
+    """Somebody wants it to halt, to go on or to end: all that is wished of it now."""
+    return {"what": "wished", "wishes": dict(wishes), "user": user, "at": at}
 
 
 def taken_line(node: str, at: float) -> dict[str, Any]:

@@ -31,11 +31,13 @@ from saltwisted.domain.orchestration.words import (
     read_run,
     result_line,
     step_line,
+    wished_line,
 )
 from saltwisted.errors import DeniedError, TakenOver
 from saltwisted.interfaces import IOrchestrating, IOrchestrations
 from saltwisted.master.orchestration.going import Fire, Going, Goings
 from saltwisted.master.orchestration.protocols import IRunRecords
+from saltwisted.master.orchestration.records import STOP
 from saltwisted.master.orchestration.successor import Successor
 from saltwisted.master.orchestration.summaries import Summaries
 from saltwisted.transports.deferreds import let_go, wait_for
@@ -89,15 +91,13 @@ class KeptOrchestrations:
     def _kill(self, jid: str, why: str) -> bool:
         return self._orchestrating is not None and self._orchestrating.stop(jid, why)
 
-    def _resume(
-        self, jid: str, run: Mapping[str, Any], done: Mapping[str, Mapping[str, Any]]
-    ) -> Awaitable[Any]:
+    def _resume(self, run: Run, done: Mapping[str, Mapping[str, Any]]) -> Awaitable[Any]:
         assert self._orchestrating is not None
-        return self._orchestrating.resume(jid, run, done)
+        return self._orchestrating.resume(run.jid, run.about, done, run.wishes)
 
     async def startService(self) -> None:
         """Go on with what an earlier life has left, and look for what others leave."""
-        self._records.on_stop(self._stop)
+        self._records.on_wish(self._wish)
         await self._records.startService()
         self._goings.open(True)
         self._successor.start()
@@ -250,7 +250,7 @@ class KeptOrchestrations:
                 raise DeniedError(f"orchestration {jid} has ended: it is {run.state.value}")
             if run.node == self._node:
                 raise DeniedError(f"orchestration {jid} is being taken over just now")
-            await self._records.stop_at(run.node, jid, user)
+            await self._records.wish_at(run.node, jid, {"do": STOP}, user)
             return await self.show(jid)
         return await self._stop(jid, user)
 
@@ -269,6 +269,39 @@ class KeptOrchestrations:
         self._goings.kill(jid, why)
         await self._goings.end(going, [*lines, ended_line("stopped", self._now(), why)])
         return going.run
+
+    async def wished(self, jid: str, wishes: Mapping[str, Any], user: str) -> None:
+        """
+        Returns when whoever takes over knows what is wished of a run.
+
+        @raises TakenOver: it does not go on here.
+        @raises StoreError: the disk refuses.
+        """
+        if jid not in self._goings and self._mode() == OFF:
+            return
+        await self._goings.write(self._goings.of(jid), wished_line(wishes, user, self._now()))
+
+    async def wish_elsewhere(self, jid: str, wish: Mapping[str, Any], user: str) -> None:
+        """The node on which it goes on is asked."""
+        run = read_run(jid, await self._records.read(jid))
+        if not run.counted:
+            named = [each for each in await self.listed() if each.name == jid]
+            if not named:
+                raise DeniedError(f"no orchestration {jid} runs here, or at another node")
+            run = next((each for each in named if each.state is RunState.RUNNING), named[-1])
+        if run.state is not RunState.RUNNING:
+            raise DeniedError(f"orchestration {jid} has ended: it is {run.state.value}")
+        if run.node == self._node:
+            raise DeniedError(f"orchestration {jid} is being taken over just now")
+        await self._records.wish_at(run.node, jid, wish, user)
+
+    async def _wish(self, jid: str, wish: Mapping[str, Any], user: str) -> None:
+        """Another node asks."""
+        if wish["do"] == STOP:
+            await self._stop(jid, user)
+            return
+        assert self._orchestrating is not None
+        await self._orchestrating.wish(jid, wish, user)
 
     async def go_on(self, jid: str, first: str, user: str) -> Run:
         """As L{Successor.go_on}."""

@@ -81,15 +81,16 @@ class IRunRecords(Protocol):
     def on_change(self, receiver: Callable[[str], None]) -> None:
         """Call C{receiver(jid)} when this disk has more of a run."""
 
-    def stop_at(self, node: str, jid: str, user: str) -> Awaitable[None]:
+    def wish_at(self, node: str, jid: str, wish: Mapping[str, Any], user: str) -> Awaitable[None]:
         """
-        Have another node stop a run.
+        Have another node see to it that a run halts, goes on or ends.
 
+        @param wish: C{stop} at once, or as L{saltwisted.worker.states.pauses.apply} takes it.
         @raises DeniedError: it cannot be asked, or refuses.
         """
 
-    def on_stop(self, receiver: Callable[[str, str], Awaitable[Any]]) -> None:
-        """Call C{receiver(jid, user)} when another node asks for that."""
+    def on_wish(self, receiver: Callable[[str, Mapping[str, Any], str], Awaitable[Any]]) -> None:
+        """Call C{receiver(jid, wish, user)} when another node asks for that."""
 
     async def startService(self) -> None:
         """Read what is on the disk."""

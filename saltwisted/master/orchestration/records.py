@@ -47,8 +47,11 @@ from saltwisted.master.orchestration.keepers import Alone, Keepers
 from saltwisted.master.orchestration.protocols import IRunRecords, IRunWriter
 from saltwisted.transports.deferreds import let_go
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
+from saltwisted.worker.states.pauses import WISHES
 
-STOP = "run-stop"
+WISH = "run-wish"
+STOP = "stop"
+"""What may be wished of a run beside what may be wished of any run of states."""
 AGAIN = 0.25
 """Seconds after which it is tried again, and the claim is looked at."""
 LOST = "another node has taken this run over"
@@ -340,28 +343,31 @@ class RunRecords:
         ]
         return Deferred.fromCoroutine(self._disk.forget(old)) if old else succeed(None)
 
-    def stop_at(self, node: str, jid: str, user: str) -> Awaitable[None]:
+    def wish_at(self, node: str, jid: str, wish: Mapping[str, Any], user: str) -> Awaitable[None]:
         """One question."""
-        return Deferred.fromCoroutine(self._stop_at(node, jid, user))
+        return Deferred.fromCoroutine(self._wish_at(node, jid, wish, user))
 
-    async def _stop_at(self, node: str, jid: str, user: str) -> None:
+    async def _wish_at(self, node: str, jid: str, wish: Mapping[str, Any], user: str) -> None:
         try:
-            await self.keepers.ask(node, STOP, pack_bin([jid, user]))
+            await self.keepers.ask(node, WISH, pack_bin([jid, dict(wish), user]))
         except SaltwistedError as error:
-            raise DeniedError(f"{node} does not stop orchestration {jid}: {error}") from error
+            what = f"{wish['do']} orchestration {jid}"
+            raise DeniedError(f"{node} does not {what}: {error}") from error
 
-    def on_stop(self, receiver: Callable[[str, str], Awaitable[Any]]) -> None:
+    def on_wish(self, receiver: Callable[[str, Mapping[str, Any], str], Awaitable[Any]]) -> None:
         """One receiver."""
 
         async def asked(node: str, body: bytes) -> bytes:
             try:
-                jid, user = map(str, unpack_bin(body))
-            except (TypeError, ValueError) as error:
-                raise WireError("orchestration-stop") from error
-            await receiver(jid, f"{user} on {node}")
+                jid, wish, user = unpack_bin(body)
+                if not isinstance(jid, str) or wish["do"] not in (STOP, *WISHES):
+                    raise WireError(WISH)
+            except (LookupError, TypeError, ValueError) as error:
+                raise WireError(WISH) from error
+            await receiver(jid, wish, f"{user} on {node}")
             return b""
 
-        self._peers.answer(STOP, asked)
+        self._peers.answer(WISH, asked)
 
     def on_change(self, receiver: Callable[[str], None]) -> None:
         """Also what others write."""

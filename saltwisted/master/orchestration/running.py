@@ -14,10 +14,10 @@ from contextvars import ContextVar
 from typing import Any
 
 from attrs import define, field
-from twisted.internet.defer import CancelledError, Deferred, DeferredSemaphore
+from twisted.internet.defer import CancelledError, Deferred, DeferredLock, DeferredSemaphore
 from twisted.logger import Logger, LogLevel
 
-from saltwisted.errors import RemoteError, SaltwistedError, TakenOver
+from saltwisted.errors import DeniedError, RemoteError, SaltwistedError, TakenOver
 from saltwisted.interfaces import IOrchestrating
 from saltwisted.master.context import Context
 from saltwisted.master.ground import Ground
@@ -26,6 +26,7 @@ from saltwisted.master.runner_table import Run
 from saltwisted.master.workers import Spawner
 from saltwisted.transports.bus import CAUSE
 from saltwisted.transports.deferreds import let_go, wait_for
+from saltwisted.worker.states import pauses
 
 ENTRY = "saltwisted.worker.orchestration.work:run"
 SOCKET = "saltwisted.sock"
@@ -70,6 +71,11 @@ class Active:
         """Its jid."""
         return self.run.jid
 
+    @property
+    def names(self) -> tuple[str, str]:
+        """Its jid, and the one in its events."""
+        return self.run.jid, str(self.what["kwarg"].get("__pub_jid") or "")
+
 
 class Orchestrating:
     """Reactor thread only."""
@@ -92,6 +98,7 @@ class Orchestrating:
         self._new_jid = new_jid
         self._context = context
         self._room = DeferredSemaphore(AT_ONCE)
+        self._wishing = DeferredLock()
         self._active: dict[str, Active] = {}
         self._resumed: dict[str, dict[str, Any]] = {}
 
@@ -121,19 +128,6 @@ class Orchestrating:
         if jid not in self._active:
             raise RemoteError("SaltInvocationError", f"no orchestration {jid} runs here")
         return self._active[jid]
-
-    def named(self, jid: str) -> Sequence[Active]:
-        """
-        Those that a jid means: one by its own, or all with this jid in their events.
-
-        @raises RemoteError: there are none.
-        """
-        found = [
-            active
-            for active in self._active.values()
-            if jid in (active.jid, active.what["kwarg"].get("__pub_jid"))
-        ]
-        return found or [self.found(jid)]
 
     def stop(self, jid: str, why: str) -> bool:
         """End a run at once; whether it ran here."""
@@ -305,8 +299,39 @@ class Orchestrating:
         CAUSE.set(active.cause)
         return await call(active)
 
+    async def wish(self, jid: str, wish: Mapping[str, Any], user: str) -> None:
+        """
+        Have a run halt, go on or end at one of its steps, here or at the node where it goes on.
+
+        @raises RemoteError: there is none.
+        """
+        kept = self._ground.seams.orchestrations
+        here = [active for active in self._active.values() if jid in active.names]
+        if not here:
+            try:
+                await kept.wish_elsewhere(jid, wish, user)
+            except (DeniedError, TakenOver) as error:
+                raise RemoteError("SaltInvocationError", str(error)) from error
+            return
+        cachedir, pool = self._ground.config.cachedir, self._ground.pool
+        await self._wishing.acquire()
+        try:
+            wishes, _ = await pool(pauses.read, cachedir, jid)
+            pauses.apply(wishes, wish)
+            for active in here:
+                # Steps of the run have lines of their own, but nobody goes on with them
+                if active.begun and not active.above:
+                    await kept.wished(active.jid, wishes, user)
+            await pool(pauses.put, cachedir, jid, wishes)
+        finally:
+            self._wishing.release()
+
     async def resume(
-        self, jid: str, run: Mapping[str, Any], done: Mapping[str, Mapping[str, Any]]
+        self,
+        jid: str,
+        run: Mapping[str, Any],
+        done: Mapping[str, Mapping[str, Any]],
+        wishes: Mapping[str, Any],
     ) -> Mapping[str, Any]:
         """
         Go on with a run that was compiled before: its runner is called again, under the same jid.
@@ -316,6 +341,11 @@ class Orchestrating:
         if jid in self._active or jid in self._resumed:
             raise RemoteError("SaltInvocationError", f"orchestration {jid} runs already")
         called = run["options"]["runner"]
+        name = str(run["options"]["kwarg"].get("__pub_jid") or jid)
+        # Also where there are none now: an earlier life may have left some
+        await self._ground.pool(pauses.put, self._ground.config.cachedir, name, wishes)
+        if jid in self._active or jid in self._resumed:
+            raise RemoteError("SaltInvocationError", f"orchestration {jid} runs already")
         self._resumed[jid] = {"do": "resume", "chunks": run["chunks"], "done": dict(done)}
         try:
             return await self._context().runner(

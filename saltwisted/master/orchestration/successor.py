@@ -31,7 +31,7 @@ LOOK_EVERY = 1.0
 AGAIN = 2.0
 """Seconds after which it is tried again to take over what could not be."""
 
-Resume = Callable[[str, Mapping[str, Any], Mapping[str, Mapping[str, Any]]], Any]
+Resume = Callable[[Run, Mapping[str, Mapping[str, Any]]], Any]
 """C{IOrchestrating.resume}."""
 
 
@@ -167,7 +167,7 @@ class Successor:
         """Have the rest of it done."""
         run, why = going.run, ""
         try:
-            await maybeDeferred(self._resume, run.jid, run.about, done).addCallback(awaited)
+            await maybeDeferred(self._resume, run, done).addCallback(awaited)
         except SaltwistedError as error:
             why = str(error)
         if why and self._goings.find(run.jid) is going:

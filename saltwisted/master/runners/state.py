@@ -18,7 +18,6 @@ from saltwisted.domain.targeting.globs import globbed
 from saltwisted.errors import RemoteError, TransportClosed
 from saltwisted.master.runner_table import Run, Runner
 from saltwisted.transports.deferreds import let_go
-from saltwisted.worker.states import pauses
 
 
 def _checked(pillar: Any) -> None:
@@ -200,14 +199,19 @@ async def orchestrate_show_sls(
     return data
 
 
-async def _wish(run: Run, jid: Any, change: Callable[[dict[str, Any]], Any]) -> None:
+async def _wish(run: Run, jid: Any, do: str, state_id: Any, duration: Any = None) -> None:
     """
-    Change what is wished of a run.
+    Change what is wished of a run, on whichever node it goes on.
 
-    @raises RemoteError: no such run is here.
+    @raises RemoteError: there is none, or C{duration} is no number of seconds.
     """
-    run.ctx.orchestrating.named(str(jid))
-    await run.ctx.pool(pauses.change, run.ctx.config.cachedir, str(jid), change)
+    try:
+        seconds = int(duration) if duration else None
+    except (TypeError, ValueError) as error:
+        message = f"duration must be a number of seconds, not {duration!r}"
+        raise RemoteError("SaltInvocationError", message) from error
+    wish = {"do": do, "id": None if state_id is None else str(state_id), "seconds": seconds}
+    await run.ctx.orchestrating.wish(str(jid), wish, run.user)
 
 
 async def pause(run: Run, jid: Any, state_id: str | None = None, duration: Any = None) -> None:
@@ -219,7 +223,7 @@ async def pause(run: Run, jid: Any, state_id: str | None = None, duration: Any =
 
         salt-run state.pause 20171130110407769519 vim 20
     """
-    await _wish(run, jid, lambda wishes: pauses.pause(wishes, state_id, duration))
+    await _wish(run, jid, "pause", state_id, duration)
 
 
 async def resume(run: Run, jid: Any, state_id: str | None = None) -> None:
@@ -230,7 +234,7 @@ async def resume(run: Run, jid: Any, state_id: str | None = None) -> None:
 
         salt-run state.resume 20171130110407769519 vim
     """
-    await _wish(run, jid, lambda wishes: pauses.resume(wishes, state_id))
+    await _wish(run, jid, "resume", state_id)
 
 
 async def soft_kill(run: Run, jid: Any, state_id: str | None = None) -> None:
@@ -241,7 +245,7 @@ async def soft_kill(run: Run, jid: Any, state_id: str | None = None) -> None:
 
         salt-run state.soft_kill 20171130110407769519 vim
     """
-    await _wish(run, jid, lambda wishes: pauses.kill(wishes, state_id))
+    await _wish(run, jid, "kill", state_id)
 
 
 async def event(

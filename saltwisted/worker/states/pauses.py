@@ -7,12 +7,13 @@ A file for each run, which the run reads before each state.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from saltwisted.worker.states.cache import read_cache, write_cache
 
 ANYWHERE = "__all__"
+WISHES = ("pause", "resume", "kill")
 
 
 def read(cachedir: str, jid: str) -> tuple[dict[str, Any], str]:
@@ -28,6 +29,26 @@ def change(cachedir: str, jid: str, how: Callable[[dict[str, Any]], Any]) -> Non
     wishes, path = read(cachedir, jid)
     how(wishes)
     write_cache(path, wishes)
+
+
+def put(cachedir: str, jid: str, wishes: Mapping[str, Any]) -> None:
+    """This is all that is wished of it."""
+    _, path = read(cachedir, jid)
+    write_cache(path, dict(wishes))
+
+
+def apply(wishes: dict[str, Any], wish: Mapping[str, Any]) -> None:
+    """
+    Change what is wished.
+
+    @param wish: C{do} (C{pause}, C{resume}, C{kill}), C{id} and C{seconds}, or C{None} for these.
+    """
+    if wish["do"] == "pause":
+        pause(wishes, wish.get("id"), wish.get("seconds"))
+    elif wish["do"] == "resume":
+        resume(wishes, wish.get("id"))
+    else:
+        kill(wishes, wish.get("id"))
 
 
 def kill(wishes: dict[str, Any], state_id: str | None) -> None:
