@@ -283,12 +283,13 @@ class KeptOrchestrations:
 
     async def wish_elsewhere(self, jid: str, wish: Mapping[str, Any], user: str) -> None:
         """The node on which it goes on is asked."""
-        run = read_run(jid, await self._records.read(jid))
+        run = await self._summaries.read(jid)
+        for other in await self._records.all_unfinished() if not run.counted else ():
+            # It may be meant by the jid in its events
+            found = await self._summaries.read(other)
+            run = found if found.name == jid else run
         if not run.counted:
-            named = [each for each in await self.listed() if each.name == jid]
-            if not named:
-                raise DeniedError(f"no orchestration {jid} runs here, or at another node")
-            run = next((each for each in named if each.state is RunState.RUNNING), named[-1])
+            raise DeniedError(f"no orchestration {jid} runs here, or at another node")
         if run.state is not RunState.RUNNING:
             raise DeniedError(f"orchestration {jid} has ended: it is {run.state.value}")
         if run.node == self._node:
