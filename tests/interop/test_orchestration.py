@@ -7,7 +7,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
+import traceback
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +19,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from tests.harness import OurMaster, OurMinion, scratch, until
 
 MANY = 50
+LAST = "case_master_dies"
 TREE = {
     "own.sls": """
 {% set word = pillar.get('word', 'none') %}
@@ -78,15 +82,40 @@ it:
 """,
     "ssh.sls": "it: {salt.state: [{tgt: two}, {sls: fine}, {ssh: true}]}\n",
     "unwell.sls": "it: {salt.wheel: [{name: no.such}]}\n",
+    "circle.sls": """
+one: {salt.function: [{name: test.ping}, {tgt: two}, {require: [{salt: other}]}]}
+other: {salt.function: [{name: test.ping}, {tgt: two}, {require: [{salt: one}]}]}
+""",
+    "own_circle.sls": """
+it: {salt.function: [{name: test.ping}, {tgt: two}, {require: [{salt: it}]}]}
+""",
+    "around.sls": "include: [about]\nit: {test.nop: []}\n",
+    "about.sls": "include: [around]\nthat: {test.nop: []}\n",
+    "nobody.sls": "it: {salt.state: [{tgt: nobody}, {sls: fine}]}\n",
+    "nobody_function.sls": """
+it: {salt.function: [{name: test.ping}, {tgt: 'G@no:where'}, {tgt_type: compound}]}
+""",
+    "no_state.sls": "it: {salt.states: [{tgt: two}]}\n",
+    "no_function.sls": "it: {salt.function: [{name: no.such}, {tgt: two}]}\n",
+    "no_runner.sls": "it: {salt.runner: [{name: no.such}]}\n",
+    "no_sls.sls": "it: {salt.state: [{tgt: two}, {sls: not.there}]}\n",
+    "endless.sls": """
+{% for one in range(90000) %}{% for other in range(90000) %}{% endfor %}{% endfor %}
+it: {test.nop: []}
+""",
+    "never.sls": """
+it: {salt.function: [{name: test.sleep}, {tgt: two}, {arg: [600]}]}
+that: {salt.function: [{name: test.ping}, {tgt: two}]}
+""",
     "bad.sls": "it: {test.fail_without_changes: []}\n",
     "parallel.sls": "one: {salt.function: [{name: no.such}, {tgt: two}, {parallel: true}]}\n",
 }
 
 
 class OrchestrationTests(SynchronousTestCase):
-    """A master and two minions."""
+    """A master and two minions, which take longer to start than any of the cases."""
 
-    timeout = 240
+    timeout = 600
 
     def setUp(self) -> None:
         self.home = scratch(self)
@@ -107,6 +136,26 @@ class OrchestrationTests(SynchronousTestCase):
             self.master.accept(minion.id)
         for name in self.minions:
             self.master.ping_until(name)
+
+    def test_cases(self) -> None:
+        """Each C{case_} holds, on the same master, whatever the others have done; one kills it."""
+        failed = []
+        cases = [name for name in dir(self) if name.startswith("case_")]
+        for name in sorted(cases, key=lambda name: (name == LAST, name)):
+            try:
+                getattr(self, name)()
+            except Exception:
+                failed.append(f"{name}:\n{traceback.format_exc()}")
+            finally:
+                self.clean()
+        if failed:
+            self.fail("\n".join([*failed, self.master.tail()]))
+
+    def clean(self) -> None:
+        """What a case has left on the disk."""
+        for name in os.listdir(self.home):
+            if name == "marks" or name.startswith("go"):
+                os.unlink(os.path.join(self.home, name))
 
     def orchestrate(self, *words: str) -> tuple[int, dict[str, Any]]:
         """The exit status of an orchestration, and its results by id."""
@@ -138,7 +187,7 @@ class OrchestrationTests(SynchronousTestCase):
         with open(os.path.join(self.home, f"go{number}"), "w"):
             pass
 
-    def test_many(self) -> None:
+    def case_many(self) -> None:
         """Fifty orchestrations with fifty pillars at once: each tells minions its own words."""
         answers: dict[str, Mapping[str, Any]] = {}
 
@@ -167,11 +216,17 @@ class OrchestrationTests(SynchronousTestCase):
             )
             self.assertEqual(state["comment"], word)
 
-    def test_lost(self) -> None:
+    def case_lost(self) -> None:
         """A minion that does not answer is named, and is a failure, unless the step says else."""
         self.minions["one"].freeze()
-        self.addCleanup(self.minions["one"].thaw)
+        try:
+            self.lose()
+        finally:
+            self.minions["one"].thaw()
+            self.master.ping_until("one")
 
+    def lose(self) -> None:
+        """One of two is silent."""
         for name in ("lost", "lost_batch"):
             code, found = self.orchestrate(name)
             self.assertEqual((code, found["it"]["result"]), (1, False), found)
@@ -183,7 +238,7 @@ class OrchestrationTests(SynchronousTestCase):
         code, found = self.orchestrate("lost_allowed")
         self.assertEqual((code, found["it"]["result"]), (0, True), found)
 
-    def test_rolling(self) -> None:
+    def case_rolling(self) -> None:
         """With C{batch: 1} and C{failhard} the first failure leaves the second minion untouched."""
         code, found = self.orchestrate("rolling")
 
@@ -191,7 +246,7 @@ class OrchestrationTests(SynchronousTestCase):
         self.assertEqual(len(self.marked()), 1)
         self.assertNotIn("after", found)
 
-    def test_no_failure_ends_with_0(self) -> None:
+    def case_no_failure_ends_with_0(self) -> None:
         """Whatever fails, C{salt-run} does not end with 0."""
         for words in (
             ("state.orch", "bad"),
@@ -211,7 +266,65 @@ class OrchestrationTests(SynchronousTestCase):
             done = self.master.command("salt-run", *words)
             self.assertEqual(done.returncode, 1, f"{words}:\n{done.stdout}\n{done.stderr}")
 
-    def test_soft_kill(self) -> None:
+    def case_nonsense(self) -> None:
+        """What makes no sense is said in words, changes nothing, and does not end with 0."""
+        for name, said in (
+            ("circle", "ecursive requisite"),
+            ("own_circle", "ecursive requisite"),
+            ("nobody", "No minions returned"),
+            ("nobody_function", "No minions responded"),
+            ("no_state", "'salt.states' is not available."),
+            ("no_function", "'no.such' is not available."),
+            ("no_runner", "'no.such' is not available."),
+            ("no_sls", "No matching sls found for 'not.there' in env 'base'"),
+        ):
+            done = self.master.command("salt-run", "state.orch", name)
+            self.assertEqual(done.returncode, 1, name)
+            self.assertIn(said, done.stdout, name)
+        # As with stock, SLS may include one another
+        self.assertEqual(self.orchestrate("around")[0], 0)
+
+    def orchestrations(self) -> list[str]:
+        """The pids of their processes."""
+        return [one for one in os.listdir("/proc") if one.isdigit() and self.is_ours(one)]
+
+    def case_endless(self) -> None:
+        """
+        A run that never ends is ended at once by its jid, also while its SLS renders for ever; an
+        operator's Ctrl-C ends it as well. Meanwhile the master does what it is told.
+        """
+        for name in ("endless", "never"):
+            with self.master.events("salt/run/", "salt/job/") as events:
+                self.master.command("salt-run", "--async", "state.orchestrate", name, check=True)
+                jid = next(one for one in events if self.is_new(one))["data"]["jid"]
+                if name == "never":
+                    next(one for one in events if one["data"].get("fun") == "test.sleep")
+                self.assertTrue(self.call("manage.up")["success"])
+                done = self.master.command("orch", "stop", jid)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn(f"{jid} is stopped on", done.stdout)
+                ret = next(one for one in events if one["tag"] == f"salt/run/{jid}/ret")
+            self.assertFalse(ret["data"]["success"])
+            self.assertIn("stopped it", ret["data"]["return"])
+            until("the end of the process", lambda: not self.orchestrations())
+            done = self.master.command("orch", "stop", jid)
+            self.assertNotEqual(done.returncode, 0, done.stdout)
+            self.master.command("salt", "two", "saltutil.kill_all_jobs")
+
+            words = ["salt-run", "-c", self.master.conf, "state.orch", name]
+            command = subprocess.Popen(
+                [sys.executable, "-m", "saltwisted.cli.main", *words],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=self.master.env,
+            )
+            until("the process", self.orchestrations)
+            command.send_signal(signal.SIGINT)
+            command.wait(60)
+            until("the end of the process", lambda: not self.orchestrations())
+            self.master.command("salt", "two", "saltutil.kill_all_jobs")
+
+    def case_soft_kill(self) -> None:
         """
         A run is ended at its next step by its jid, whoever has begun it: a command, a schedule
         or a step of another run; it is then no success.
@@ -263,14 +376,14 @@ class OrchestrationTests(SynchronousTestCase):
         """Begin C{slow} as a step of another run."""
         self.master.command("salt-run", "--async", "state.orchestrate", "outer", check=True)
 
-    def test_within_itself(self) -> None:
+    def case_within_itself(self) -> None:
         """An orchestration that begins itself ends with a clear error."""
         code, found = self.orchestrate("itself")
 
         self.assertEqual((code, found["again"]["result"]), (1, False))
         self.assertIn("does one begin itself?", json.dumps(found))
 
-    def test_large(self) -> None:
+    def case_large(self) -> None:
         """A return of 50 MiB, and a thousand runners at once, harm nothing else."""
         code, found = self.orchestrate("huge")
         self.assertEqual(code, 0, {key: one["comment"] for key, one in found.items()})
@@ -280,16 +393,15 @@ class OrchestrationTests(SynchronousTestCase):
         self.assertEqual(code, 0)
         self.assertEqual(len(found["it"]["changes"]["ret"]), 1000)
 
-    def test_process_dies(self) -> None:
+    def case_process_dies(self) -> None:
         """A run whose process is killed ends at once and says so; the master is as before."""
         with self.master.events("salt/run/") as events:
             self.by_command()
             jid = next(one for one in events if self.is_new(one))["data"]["jid"]
             until("the first step", lambda: self.marked() == ["0"])
 
-            pids = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and self.is_ours(pid)]
-            self.assertEqual(len(pids), 1, pids)
-            os.kill(pids[0], signal.SIGKILL)
+            (pid,) = self.orchestrations()
+            os.kill(int(pid), signal.SIGKILL)
             ret = next(one for one in events if one["tag"] == f"salt/run/{jid}/ret")
 
         self.assertFalse(ret["data"]["success"])
@@ -309,7 +421,7 @@ class OrchestrationTests(SynchronousTestCase):
             return False
         return name == "salt-orch" and above == self.master.pid
 
-    def test_master_dies(self) -> None:
+    def case_master_dies(self) -> None:
         """
         Who waits for a run whose master is killed is told its jid, and does not end with 0; the
         process of the run ends too.
@@ -324,7 +436,7 @@ class OrchestrationTests(SynchronousTestCase):
             thread.start()
             jid = next(one for one in events if self.is_new(one))["data"]["jid"]
             until("the first step", lambda: self.marked() == ["0"])
-        (pid,) = (one for one in os.listdir("/proc") if one.isdigit() and self.is_ours(one))
+        (pid,) = self.orchestrations()
 
         os.kill(self.master.pid, signal.SIGKILL)
 

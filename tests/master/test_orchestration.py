@@ -9,7 +9,7 @@ from typing import Any
 from twisted.internet.defer import Deferred, succeed
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.errors import RemoteError
+from saltwisted.errors import RemoteError, TakenOver
 from saltwisted.master.control import without_steps
 from saltwisted.master.orchestration import running
 from saltwisted.master.orchestration.operations import OrchestrationOperations
@@ -429,6 +429,26 @@ class OrchestrationTests(SynchronousTestCase):
         self.assertIn({"orchestration": jid}, items)
         self.finish(FINE)
         self.successResultOf(d)
+
+    def test_ended_while_it_begins(self) -> None:
+        """
+        A run that is ended while its first line is written is over when that counts: nobody goes
+        on with it. One that was ended before is not written down at all.
+        """
+        begins: Deferred[None] = Deferred()
+        self.patch(self.rig.kept, "run_begin", lambda jid, run: begins)
+        d = self.begin()
+        jid = self.child.payload["jid"]
+        asked = self.child.ask("run_begin", chunks=[], pillar="")
+        d.cancel()
+        self.failureResultOf(d)
+        self.assertEqual(self.rig.kept.calls, [])
+        begins.callback(None)
+
+        self.successResultOf(asked)
+        why = "whoever waited for it has gone"
+        self.assertEqual(self.rig.kept.calls, [("run_end", jid, {"success": False, "why": why})])
+        self.failureResultOf(self.child.ask("run_begin", chunks=[], pillar=""), TakenOver)
 
     def test_standing_terminal(self) -> None:
         """A terminal that stands still halts no step."""

@@ -245,6 +245,10 @@ class KeptOrchestrations:
     async def stop(self, jid: str, user: str) -> Run:
         """Here, or by the node on which it goes on."""
         if self._goings.find(jid) is None:
+            if jid not in self._goings and self._kill(jid, f"{user} stopped it"):
+                # Nothing is written down of it: it is being compiled, or none is (`off`)
+                why = f"{user} stopped it"
+                return Run(jid, state=RunState.STOPPED, node=self._node, at=self._now(), why=why)
             run = await self.show(jid)
             if run.state is not RunState.RUNNING:
                 raise DeniedError(f"orchestration {jid} has ended: it is {run.state.value}")

@@ -219,12 +219,9 @@ class Orchestrating:
         if op == "answer":
             active.answer = args
             return None
-        kept = self._ground.seams.orchestrations
         try:
             if op == "run_begin":
-                await kept.run_begin(active.jid, self._told(active, args))
-                active.begun = True
-                active.progress = self._progress(active, args["chunks"])
+                await self._begin(active, args)
                 return None
             if op in ("step_begin", "step_end"):
                 return await self._step(active, op, int(args["number"]), args)
@@ -232,6 +229,18 @@ class Orchestrating:
             self.stop(active.jid, str(error))
             raise
         raise RemoteError("SaltInvocationError", f"an orchestration has no operation {op}")
+
+    async def _begin(self, active: Active, args: Mapping[str, Any]) -> None:
+        kept = self._ground.seams.orchestrations
+        if active.why:
+            raise TakenOver(active.why)
+        await kept.run_begin(active.jid, self._told(active, args))
+        active.begun = True
+        active.progress = self._progress(active, args["chunks"])
+        if self._active.get(active.jid) is not active and not active.left:
+            # It was ended while this was written down: nobody shall go on with it
+            why = active.why or "its process ended"
+            await kept.run_end(active.jid, {"success": False, "why": why})
 
     async def _step(self, active: Active, op: str, number: int, args: Mapping[str, Any]) -> Any:
         kept, progress = self._ground.seams.orchestrations, active.progress
