@@ -21,8 +21,10 @@ from typing import Any
 
 if __package__:
     from tests.modules.certs import certificates
+    from tests.modules.sitescripts import site
 else:
     from certs import certificates
+    from sitescripts import site
 
 Call = tuple[str, tuple[Any, ...], dict[str, Any]]
 
@@ -1626,6 +1628,7 @@ SCRIPTS: dict[str, Callable[[Script], None]] = {
         syncs,
         aliases,
         utils,
+        site,
         logs,
         slsutil,
         defaults,

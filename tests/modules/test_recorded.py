@@ -127,6 +127,10 @@ class Recorded(SynchronousTestCase):
         """What custom modules call by C{__utils__} answers as stock's."""
         self.check("utils")
 
+    def test_site(self) -> None:
+        """What a site's module imports of C{salt}, which is not installed, answers as stock's."""
+        self.check("site")
+
     def test_logs(self) -> None:
         """C{log} has stock's functions, which answer as there, whatever the message is."""
         self.check("logs")

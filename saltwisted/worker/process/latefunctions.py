@@ -74,3 +74,39 @@ class LateFunctions(dict[str, Any]):
         """All names and functions; loads every module."""
         self.load_all()
         return super().items()
+
+
+class LoadedFunctions:
+    """The functions loaded so far, for stock's C{depends} decorators, which look and remove."""
+
+    def __init__(self, loader: LateFunctions) -> None:
+        self._loader = loader
+
+    def __contains__(self, key: object) -> bool:
+        return dict.__contains__(self._loader, key)
+
+    def __getitem__(self, key: str) -> Any:
+        if key in self:
+            return dict.__getitem__(self._loader, key)
+        raise KeyError(key)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        dict.__setitem__(self._loader, key, value)
+
+    def __delitem__(self, key: str) -> None:
+        dict.__delitem__(self._loader, key)
+
+    def __iter__(self) -> Iterator[str]:
+        return dict.__iter__(self._loader)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """As C{dict.get}."""
+        return dict.get(self._loader, key, default)
+
+    def pop(self, key: str, *default: Any) -> Any:
+        """As C{dict.pop}."""
+        return dict.pop(self._loader, key, *default)
+
+    def items(self) -> Any:
+        """As C{dict.items}."""
+        return dict.items(self._loader)

@@ -26,13 +26,14 @@ import inspect
 import logging
 import os
 import sys
+import threading
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from saltwisted.worker.process.catalogue import Catalogue
 from saltwisted.worker.process.elsewhere import ELSEWHERE
-from saltwisted.worker.process.latefunctions import LateFunctions
+from saltwisted.worker.process.latefunctions import LateFunctions, LoadedFunctions
 from saltwisted.worker.process.modulefiles import (
     BASE,
     KINDS,
@@ -62,6 +63,21 @@ SELF: dict[str, str] = {
     "renderers": "__renderers__",
 }
 """Under which name each kind is injected into the modules of all kinds."""
+
+_loading = threading.RLock()
+"""
+Who has it executes modules. A site's module asks from threads; the second one to ask for a name
+waits until its file has run, and does not take it for one that failed.
+"""
+
+
+def _forked() -> None:
+    # Whoever had it is not in this process.
+    global _loading
+    _loading = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 class Loaders:
@@ -175,6 +191,10 @@ class Loaders:
                     {key: value for key, value in changed.items() if key in module.__dict__}
                 )
 
+    def module_of(self, kind: str, file: str) -> types.ModuleType | None:
+        """The executed module of a kind, by the name of its file; C{None}: there is none."""
+        return self[kind].module_of(file)
+
     def clear(self) -> None:
         """Forget every loaded module and look at the directories again."""
         for loader in self._kinds.values():
@@ -262,7 +282,7 @@ class Loader(LateFunctions):
     C{"module.function"} to function, filled as names are asked for.
 
     Also C{loader.module.function}, C{in}, iteration (which loads everything) and C{get}.
-    One thread.
+    Functions may be asked for from any thread; what changes the loader is for one.
 
     @ivar executed: the module objects that ran so far.
     @ivar loaded_modules: names under which functions were found.
@@ -331,14 +351,23 @@ class Loader(LateFunctions):
 
     def load_all(self) -> None:
         """Execute every file."""
-        if self._whole:
-            return
-        self._whole = True
-        for files in list(self._catalogue.by_name().values()):
-            for file in files:
+        with _loading:
+            if self._whole:
+                return
+            for files in list(self._catalogue.by_name().values()):
+                for file in files:
+                    self._load(file)
+            for file in self._catalogue.stock().values():
                 self._load(file)
-        for file in self._catalogue.stock().values():
-            self._load(file)
+            self._whole = True
+
+    def module_of(self, file: str) -> types.ModuleType | None:
+        """The executed module of a file, by its name without suffix."""
+        with _loading:
+            for each in self._catalogue.by_name().get(file, ()):
+                self._load(each)
+        wanted = f".{self.tag}.{file}"
+        return next((each for each in self.executed if each.__name__.endswith(wanted)), None)
 
     def clear(self) -> None:
         """Forget all functions; the directories are read again at the next question."""
@@ -368,6 +397,12 @@ class Loader(LateFunctions):
 
         @param key: a function's full name; C{None}: any function of the module will do.
         """
+        with _loading:
+            return self._find_alone(module, key)
+
+    def _find_alone(self, module: str, key: str | None) -> bool:
+        if key is not None and dict.__contains__(self, key):
+            return True
         if module in self._exhausted or (key is None and not module.isidentifier()):
             return False
         if self.whitelist and module not in self.whitelist:
@@ -449,8 +484,9 @@ class Loader(LateFunctions):
             spec.loader.exec_module(module)
             return [(module, None)]
         code = compiled(file, name)
-        if code.salt:
-            adopt_salt()
+        if code.salt or file.rank == "ext":
+            # A site's module may import a neighbour that mentions C{salt}.
+            adopt_salt(self.loaders.module_of)
         module = types.ModuleType(name)
         module.__file__ = file.path
         module.__package__ = name if file.package else name.rpartition(".")[0]
@@ -523,9 +559,10 @@ class Loader(LateFunctions):
 
     def _enter_stock(self) -> None:
         """Let stock's own helpers, which look for the loader in a context variable, find us."""
-        context = sys.modules.get("salt.loader.context")
-        if context is not None and self.kind in ("modules", "states", "runners"):
-            context.loader_ctxvar.set(self)
+        for name in ("salt.loader.context", "saltwisted.compat.loader.context"):
+            context = sys.modules.get(name)
+            if context is not None and self.kind in ("modules", "states", "runners"):
+                context.loader_ctxvar.set(self)
 
     def _virtual(self, module: types.ModuleType, name: str) -> tuple[bool, str, Any]:
         """
@@ -613,7 +650,7 @@ class Loader(LateFunctions):
         decorators = sys.modules.get("salt.utils.decorators")
         if decorators is not None and file.rank != "own":
             try:
-                decorators.Depends.enforce_dependencies(_Raw(self), self.tag, file.name)
+                decorators.Depends.enforce_dependencies(LoadedFunctions(self), self.tag, file.name)
             except RuntimeError as error:
                 log.info("Depends.enforce_dependencies() failed: %s", error)
 
@@ -661,39 +698,3 @@ class LoadedModule:
 
     def __repr__(self) -> str:
         return f"<LoadedModule {self._name}>"
-
-
-class _Raw:
-    """The functions loaded so far, for stock's C{depends} decorators, which look and remove."""
-
-    def __init__(self, loader: Loader) -> None:
-        self._loader = loader
-
-    def __contains__(self, key: object) -> bool:
-        return dict.__contains__(self._loader, key)
-
-    def __getitem__(self, key: str) -> Any:
-        if key in self:
-            return dict.__getitem__(self._loader, key)
-        raise KeyError(key)
-
-    def __setitem__(self, key: str, value: Any) -> None:
-        dict.__setitem__(self._loader, key, value)
-
-    def __delitem__(self, key: str) -> None:
-        dict.__delitem__(self._loader, key)
-
-    def __iter__(self) -> Iterator[str]:
-        return dict.__iter__(self._loader)
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """As C{dict.get}."""
-        return dict.get(self._loader, key, default)
-
-    def pop(self, key: str, *default: Any) -> Any:
-        """As C{dict.pop}."""
-        return dict.pop(self._loader, key, *default)
-
-    def items(self) -> Any:
-        """As C{dict.items}."""
-        return dict.items(self._loader)

@@ -21,6 +21,7 @@ from typing import Any
 from attrs import define, field, frozen
 
 import saltwisted
+from saltwisted.worker.process import saltname
 
 BASE = "saltwisted.loaded"
 """Modules are named C{saltwisted.loaded.<int|ext>.<tag>.<name>}, much like stock."""
@@ -294,19 +295,26 @@ def _preload_file(path: str, full: str) -> None:
             _preload_file(path_of_part(path, part), full)
 
 
-@functools.cache
-def adopt_salt() -> bool:
+def adopt_salt(find: saltname.Find) -> bool:
     """
-    Put our exceptions into C{salt.exceptions} before other code of stock takes them from there.
+    Let a module import C{salt}: the package, with our exceptions in place of its own before other
+    code of it takes them from there, or ours of that name.
 
+    @param find: what C{salt.modules.NAME} means where the package is not installed.
     @return: whether there is a C{salt} package.
     """
     if stock_directory() is None:
+        saltname.install(find)
         return False
+    _adopt_exceptions()
+    return True
+
+
+@functools.cache
+def _adopt_exceptions() -> None:
     from saltwisted.worker import exceptions as ours
 
     stock = importlib.import_module("salt.exceptions")
     for name, value in vars(ours).items():
         if isinstance(value, type) and issubclass(value, ours.SaltException):
             setattr(stock, name, value)
-    return True

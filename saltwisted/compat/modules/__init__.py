@@ -1,0 +1,1 @@
+"""C{salt.modules}: the execution modules that the loader has, as modules."""

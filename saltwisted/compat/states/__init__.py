@@ -1,0 +1,1 @@
+"""C{salt.states}: the states that the loader has, as modules."""

@@ -1,0 +1,155 @@
+"""
+The name C{salt}, for modules of a site where the C{salt} package is not installed.
+
+Custom modules begin with C{import salt.exceptions} or C{import salt.utils.files}. In a worker
+process that executes one, and nowhere else, L{install} adds an importer behind all others: so the
+real package is used where there is one. The importer answers with modules of ours:
+C{salt.utils.NAME} is C{saltwisted.utils.NAME}, all else lies under C{saltwisted.compat}, and
+C{salt.modules.NAME} and C{salt.states.NAME} are views of what the loader has. What is not there
+raises L{ModuleNotFoundError} with the page that lists what is.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+import types
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
+from typing import Any
+
+PAGE = "docs/site-modules.md"
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+VIEWS = {"salt.modules": "modules", "salt.states": "states"}
+"""Packages whose modules are those of a loader, and which."""
+
+Find = Callable[[str, str], types.ModuleType | None]
+"""The executed module of a kind and file name, from the loader that works now."""
+
+
+class SaltName:
+    """
+    An importer (PEP 451 finder and loader) of C{salt} and what is below it.
+
+    @ivar find: who is asked for C{salt.modules.NAME}; set anew by each loader that executes
+        a module which mentions C{salt}.
+    """
+
+    def __init__(self) -> None:
+        self.find: Find | None = None
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: Any = None
+    ) -> ModuleSpec | None:
+        """
+        @raises ModuleNotFoundError: a name below C{salt} that is not offered; it says where to
+            read which are.
+        """
+        if name != "salt" and not name.startswith("salt."):
+            return None
+        view = name.rpartition(".")[0] in VIEWS
+        if not view and source_of(name) is None:
+            raise missing(name)
+        is_package = not view and _is_package(name)
+        return ModuleSpec(name, self, origin="saltwisted", is_package=is_package)  # type: ignore[arg-type]
+
+    def create_module(self, spec: ModuleSpec) -> types.ModuleType | None:
+        """A plain module; L{exec_module} fills or replaces it."""
+        return None
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Give the name its contents."""
+        name = module.__name__
+        package, _, last = name.rpartition(".")
+        if package in VIEWS:
+            sys.modules[name] = self._view(name, VIEWS[package], last)
+            return
+        source = source_of(name)
+        if source is None:
+            raise missing(name)
+        ours = importlib.import_module(source)
+        if "__path__" not in module.__dict__:
+            sys.modules[name] = ours
+            return
+        # Of a package only the contents: with our path, Python would load our files twice.
+        for key, value in vars(ours).items():
+            if not key.startswith("__") or key == "__version__":
+                module.__dict__.setdefault(key, value)
+        module.__dict__["__getattr__"] = _lazy(name)
+
+    def _view(self, name: str, kind: str, file: str) -> types.ModuleType:
+        found = self.find(kind, file) if self.find is not None else None
+        if found is None:
+            raise missing(name)
+        return found
+
+
+_importer = SaltName()
+
+
+def install(find: Find | None = None) -> None:
+    """
+    Offer C{salt} in this process, behind all other importers. Once is enough.
+
+    @param find: answers C{salt.modules.NAME} and C{salt.states.NAME} from now on.
+    """
+    if find is not None:
+        _importer.find = find
+    if _importer not in sys.meta_path:
+        sys.meta_path.append(_importer)
+
+
+def installed() -> bool:
+    """Whether this process offers our C{salt}."""
+    return _importer in sys.meta_path
+
+
+def missing(name: str) -> ModuleNotFoundError:
+    """The error for what is not offered."""
+    return ModuleNotFoundError(
+        f"No module named '{name}': saltwisted runs site modules without the salt package,"
+        f" and has no part of this name ({PAGE})",
+        name=name,
+    )
+
+
+def source_of(name: str) -> str | None:
+    """Which module of ours is behind a name such as C{salt.utils.files}; C{None}: none."""
+    parts = name.split(".")[1:]
+    if any(not part.isidentifier() or part.startswith("_") for part in parts if part != "_compat"):
+        return None
+    if len(parts) == 2 and parts[0] == "utils" and _exists(("utils", parts[1])):
+        return f"saltwisted.utils.{parts[1]}"
+    if _exists(("compat", *parts)):
+        return ".".join(("saltwisted", "compat", *parts))
+    return None
+
+
+def _exists(parts: Sequence[str]) -> bool:
+    path = os.path.join(ROOT, *parts)
+    return os.path.isfile(path + ".py") or os.path.isfile(os.path.join(path, "__init__.py"))
+
+
+def _is_package(name: str) -> bool:
+    return os.path.isdir(os.path.join(ROOT, "compat", *name.split(".")[1:]))
+
+
+def _lazy(package: str) -> Callable[[str], Any]:
+    """
+    C{salt.utils.files} after a bare C{import salt.utils}: with stock, something has always
+    imported it by then.
+    """
+
+    def attribute(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        try:
+            return importlib.import_module(f"{package}.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"{package}.{name}":
+                raise
+            raise AttributeError(f"module '{package}' has no attribute '{name}' ({PAGE})") from None
+
+    return attribute
