@@ -17,6 +17,8 @@ from saltwisted.modules import _files
 from saltwisted.utils._own import own
 from saltwisted.worker import renderfilters
 
+backup_minion = own(__name__, _files.backup)
+copyfile = own(__name__, _files.copyfile)
 is_text = own(__name__, renderfilters.is_text_file)
 is_binary = own(__name__, renderfilters.is_bin_file)
 is_empty = own(__name__, renderfilters.is_empty)
@@ -25,6 +27,7 @@ normalize_mode = own(__name__, _files.normalize_mode)
 safe_rm = own(__name__, _files.safe_remove)
 
 _UNITS = "KMGTP"
+TEMPFILE_PREFIX = "__salt.tmp."
 
 
 def fopen(*args: Any, **kwargs: Any) -> IO[Any]:
@@ -82,7 +85,7 @@ def mkstemp(*args: Any, **kwargs: Any) -> Any:
     """A new file that nobody else may read: its path, or with C{close_fd=False} its number too."""
     import tempfile
 
-    kwargs.setdefault("prefix", "__salt.tmp.")
+    kwargs.setdefault("prefix", TEMPFILE_PREFIX)
     close = kwargs.pop("close_fd", True)
     number, path = tempfile.mkstemp(*args, **kwargs)
     if not close:

@@ -4,9 +4,9 @@ The name C{salt}, for modules of a site where the C{salt} package is not install
 Custom modules begin with C{import salt.exceptions} or C{import salt.utils.files}. In a worker
 process that executes one, and nowhere else, L{install} adds an importer behind all others: so the
 real package is used where there is one. The importer answers with modules of ours:
-C{salt.utils.NAME} is C{saltwisted.utils.NAME}, all else lies under C{saltwisted.compat}, and
+C{salt.utils.files} is L{saltwisted.utils.files}, all else lies under L{saltwisted.compat}, and
 C{salt.modules.NAME} and C{salt.states.NAME} are views of what the loader has. What is not there
-raises L{ModuleNotFoundError} with the page that lists what is.
+raises C{ModuleNotFoundError} with the page that lists what is.
 """
 
 from __future__ import annotations
