@@ -33,7 +33,12 @@ class ClusterClaimParts:
     @ivar claims: what the master claims with.
     """
 
-    def __init__(self, stores: Stores, facts: ClusterFacts) -> None:
+    def __init__(
+        self, stores: Stores, facts: ClusterFacts, elsewhere: Callable[[str], bool]
+    ) -> None:
+        """
+        @param elsewhere: whether a minion is connected to another node now.
+        """
         config = stores.config
         window = float(config.publish_window)
         self.seats = Seats(
@@ -57,6 +62,7 @@ class ClusterClaimParts:
             stores.counters,
             settled=lambda: facts.catch_up.done and not facts.standstill.closed,
             each_second=self.seats.came_back,
+            elsewhere=elsewhere,
         )
         self.parts: list[Any] = [
             court,

@@ -63,7 +63,7 @@ class Cluster:
         self.facts = ClusterFacts(stores, card, lifecycle, master, lambda: self.acts.closed)
         self.jobs = ClusterJobs(stores, self.facts, master)
         self.roots = ClusterRoots(stores, self.facts, master)
-        self.claims = ClusterClaimParts(stores, self.facts)
+        self.claims = ClusterClaimParts(stores, self.facts, self.jobs.presence.is_elsewhere)
         self.condition = self._condition()
         self.admission = self._admission()
         self.roster = self._roster()

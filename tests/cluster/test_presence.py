@@ -43,6 +43,30 @@ class PresenceTests(SynchronousTestCase):
         self.assertEqual(self.merges, 1)
         self.assertEqual(len(self.here.own()), 1000)
 
+    def test_is_elsewhere(self) -> None:
+        """A minion that is here may be at other nodes too, as long as they are linked."""
+        clock = Clock()
+        at = {"a": {"web1"}, "b": {"web1", "web2"}}
+        peers = {name: MemoryPeers(name, clock) for name in at}
+        a, b = (
+            ClusterPresence(
+                clock, clock.seconds, name, peers[name], lambda ids=ids: ids, ids.intersection
+            )
+            for name, ids in at.items()
+        )
+        for each in (a, b):
+            each.startService()
+            self.addCleanup(each.stopService)
+        self.assertFalse(a.is_elsewhere("web1"))
+
+        peers["a"].join(peers["b"])
+        clock.pump([0.01] * 10)
+        found = [a.is_elsewhere("web1"), a.is_elsewhere("web2"), b.is_elsewhere("web2")]
+        self.assertEqual(found, [True, True, False])
+
+        peers["a"].cut("b")
+        self.assertFalse(a.is_elsewhere("web1"))
+
     def test_replaced(self) -> None:
         """What somebody was given does not change in his hands; who asks again hears the news."""
         self.here.came("web1")

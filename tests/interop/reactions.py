@@ -17,7 +17,7 @@ from typing import Any
 
 from attrs import define, field
 
-from saltwisted.domain.claims.copies import WINDOW
+from saltwisted.domain.claims import copies
 from saltwisted.errors import RemoteError, TransportClosed
 from saltwisted.worker.control import ControlClient
 
@@ -79,7 +79,7 @@ def go(place, kinds, pace, **kwargs):
         time.sleep(pace)
 '''
 """An execution module for the minions, stock's and ours."""
-LATE = WINDOW - 1.0
+LATE = copies.LATE - 1.0
 """
 Copies of an event that lie further apart are two events (C{docs/automation.md}); less a second for
 what passes between the arrival of a copy and its claim.

@@ -72,12 +72,13 @@ class JudgementTests(SynchronousTestCase):
             self.assertEqual(self.judged(tag, times, receipts, lost), set(), tag)
 
     def test_twice(self) -> None:
-        """Twice is wrong, by one claim or by two, unless a copy came so late that it may be."""
+        """Twice is wrong, by one claim or by two, unless a copy came more than a minute late."""
         tag = "storm/caller-most/m/1"
         one = receipt(tag, 1, 0)
         self.assertEqual(self.judged(tag, 2, [one]), {"done twice"})
         self.assertEqual(self.judged(tag, 2, [one, receipt(tag, 2, 5)]), {"done twice"})
-        self.assertEqual(self.judged(tag, 2, [one, receipt(tag, 2, 11)]), set())
+        self.assertEqual(self.judged(tag, 2, [one, receipt(tag, 2, 40)]), {"done twice"})
+        self.assertEqual(self.judged(tag, 2, [one, receipt(tag, 2, 80)]), set())
 
     def test_never(self) -> None:
         """What had to be done and was not is wrong, also if it is said."""

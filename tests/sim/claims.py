@@ -58,6 +58,8 @@ QUIET = 130.0
 KILL_TIME = 1.0
 """Seconds that the end of a duty takes at most."""
 DUTIES = ("schedule/a", "schedule/b")
+HOT = "hot"
+"""A minion that is at all nodes, and keeps copies of its events for those that are away."""
 ONE = "one"
 """The cluster that all of them join."""
 YEAR = 365 * 86400.0
@@ -298,7 +300,13 @@ class SimNode:
             WINDOW,
         )
         self.claims = ClusterClaims(
-            clock, self.name, self.votes, world.dice.random, WINDOW, Counter()
+            clock,
+            self.name,
+            self.votes,
+            world.dice.random,
+            WINDOW,
+            Counter(),
+            elsewhere=lambda minion: minion == HOT,
         )
         self.claims.on_recover("act", self.recover)
         for name in DUTIES:
@@ -422,11 +430,13 @@ class World:
     What a seed makes of it.
 
     @cvar grows: how likely it is that it begins with one node.
+    @cvar sizes: with how many nodes it may begin.
     @ivar peace: seconds before the first trouble.
     """
 
     grows = 0.2
     peace = 0.0
+    sizes: tuple[int, ...] = (1, 2, 2, 3, 3, 3, 4, 5)
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -444,7 +454,7 @@ class World:
         self.nodes: dict[str, SimNode] = {}
         self.removed: set[str] = set()
         self.acts = 0
-        size = self.dice.choice((1, 2, 2, 3, 3, 3, 4, 5))
+        size = self.dice.choice(self.sizes)
         self.size = size
         names = "abcde"[:size]
         if self.dice.random() < self.grows:

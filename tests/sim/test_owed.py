@@ -12,6 +12,8 @@ from attrs import evolve
 from twisted.internet.defer import succeed
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.cluster.claims.acts import Acts
+from saltwisted.domain.claims.copies import WINDOW
 from saltwisted.domain.reactions.keeping import Shelf
 from tests.sim.claims import Broken
 from tests.sim.owed import OwedNode, OwedWorld, SimKeptStore
@@ -69,6 +71,11 @@ class MutationTests(SynchronousTestCase):
 
         with mock.patch.object(OwedNode, "later", own):
             self.caught()
+
+    def test_copies_that_were_kept_back(self) -> None:
+        """Copies that a minion has kept for longer than ten seconds are not events of their own."""
+        with mock.patch.object(Acts, "_window_of", lambda self, minion: WINDOW):
+            self.assertRegex(self.caught(), "does .* after")
 
     def test_no_word_of_what_is_owed(self) -> None:
         """Nodes that are linked again and do not tell what they owe have rows for ever."""

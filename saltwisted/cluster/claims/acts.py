@@ -15,7 +15,14 @@ from twisted.logger import Logger
 
 from saltwisted.cluster.claims.court import Gone, Granted, ICourt, Leave, Outcome, Refused, Wish
 from saltwisted.domain.claims.claimant import RENEW_EVERY
-from saltwisted.domain.claims.copies import Copies, EventKeys, is_taken_event, occasion_of
+from saltwisted.domain.claims.copies import (
+    LATE,
+    WINDOW,
+    Copies,
+    EventKeys,
+    is_taken_event,
+    occasion_of,
+)
 from saltwisted.domain.claims.messages import MAX_PLAN
 from saltwisted.domain.claims.voter import node_of
 from saltwisted.domain.claims.words import Answer, Came, Claim, NoMajority, Taken
@@ -54,6 +61,7 @@ class Acts:
     Those of one member. Reactor thread only.
 
     @param leave: whether this node may claim anything now.
+    @param elsewhere: whether a minion is connected to another node now.
     @ivar keys: of events.
     @param counters: what was granted, taken by others, refused, recovered.
     """
@@ -69,12 +77,13 @@ class Acts:
         window: float,
         counters: Any,
         leave: Leave,
+        elsewhere: Callable[[str], bool] = lambda minion: False,
     ) -> None:
         self._clock, self._node, self._court = clock, node, court
         self._dice, self._window, self._counters = dice, window, counters
-        self._leave = leave
+        self._leave, self._elsewhere = leave, elsewhere
         self._copies = Copies(node)
-        self.keys = EventKeys(self._copies, node, clock.seconds)
+        self.keys = EventKeys(self._copies, node, clock.seconds, window_of=self._window_of)
         self._acts: dict[str, _Act] = {}
         self._claiming: set[str] = set()
         self._recovering: set[str] = set()
@@ -139,8 +148,9 @@ class Acts:
     ) -> Answer:
         """By the key that the event has, until it is known which one it is."""
         span = self._span(came.age if came is not None else 0.0)
+        window = self._window_of(minion)
         if came is not None and came.source:
-            return await self._take_up(came, span, tag, plan, what)
+            return await self._take_up(came, span, tag, plan, what, window)
         key = came.key if came is not None else self.keys.of(minion, tag, data)
         while key is not None:
             answer, gone = await self._begin(key, plan, what, tag, span)
@@ -149,13 +159,24 @@ class Acts:
             # Whether it is a copy depends on when ours came, not on when this is asked
             since = self._clock.seconds() - span.came
             recent = [evolve(each, age=each.age - since) for each in gone.recent]
-            key = self._copies.taken(key, gone.holder, gone.age - since, recent, span.came)
+            age = gone.age - since
+            key = self._copies.taken(key, gone.holder, age, recent, span.came, window)
             if key is None:
                 return answer
         return Taken(key=occasion_of(minion, tag, data).alike, holder=self._node)
 
+    def _window_of(self, minion: str) -> float:
+        """Within how many seconds what comes of a minion may be a copy."""
+        return LATE if self._elsewhere(minion) else WINDOW
+
     async def _take_up(
-        self, came: Came, span: _Span, tag: str, plan: Mapping[str, Any], what: str
+        self,
+        came: Came,
+        span: _Span,
+        tag: str,
+        plan: Mapping[str, Any],
+        what: str,
+        window: float,
     ) -> Answer:
         """An event that another life of a node took, which may have claimed it."""
         now = self._clock.seconds()
@@ -164,7 +185,8 @@ class Acts:
         if gone is None:
             return answer
         since, age = self._clock.seconds() - span.came, None if gone.is_old else gone.age
-        if is_taken_event(came.key, gone.by or gone.holder, age, came.source, since):
+        by = gone.by or gone.holder
+        if is_taken_event(came.key, by, age, came.source, since, window):
             return answer
         why = f"it cannot be told whether it was begun before {came.source} ended"
         return NoMajority(key=came.key, why=why)

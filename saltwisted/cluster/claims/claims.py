@@ -41,6 +41,7 @@ class ClusterClaims:
         counters: Any,
         settled: Callable[[], bool] = lambda: True,
         each_second: Callable[[], None] = lambda: None,
+        elsewhere: Callable[[str], bool] = lambda minion: False,
     ) -> None:
         """
         @param clock: of the reactor; nobody sets it, and it goes on in sleep.
@@ -48,11 +49,12 @@ class ClusterClaims:
         @param window: C{publish_window}: for how long a short act is tried.
         @param each_second: what else is to be looked after.
         @param settled: whether this node serves, so that it may begin something.
+        @param elsewhere: whether a minion is connected to another node now.
         """
         self._clock, self._node, self.court = clock, node, court
         self._leave = Leave(settled=settled)
         self._each_second = each_second
-        self.acts = Acts(clock, node, court, dice, window, counters, self._leave)
+        self.acts = Acts(clock, node, court, dice, window, counters, self._leave, elsewhere)
         self.keys = self.acts.keys
         self.duties = Duties(clock, node, court, dice, self._leave)
         self._problem = ""

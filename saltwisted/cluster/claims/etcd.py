@@ -266,10 +266,12 @@ class EtcdCourt:
             if isinstance(found, Over | Busy):
                 return Gone(
                     holder=found.record.node,
-                    age=self._revisions.at_least(found.since, now),
+                    age=self._revisions.at_least(
+                        found.since, now, self._now() - found.record.begun
+                    ),
                     ended=isinstance(found, Over),
                     result=found.record.result,
-                    recent=self._revisions.instances(state.recent, now),
+                    recent=self._revisions.instances(state.recent, now, self._now()),
                 )
             if not isinstance(found, Free):
                 return Refused(found.why)

@@ -10,7 +10,7 @@ lay in its sockets meanwhile. A node whose link is down holds nobody.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -49,7 +49,7 @@ class _Other:
     """
 
     mark: bytes = b""
-    minions: Sequence[str] = ()
+    minions: frozenset[str] = frozenset()
     offset: float = 0.0
     measured: float | None = None
 
@@ -129,6 +129,10 @@ class ClusterPresence:
     def elsewhere(self) -> Mapping[str, str]:
         """Minion to node, of the other nodes."""
         return self._elsewhere
+
+    def is_elsewhere(self, minion_id: str) -> bool:
+        """Whether a node that is linked has said that it holds this minion, be it here or not."""
+        return any(minion_id in other.minions for other in self._others.values())
 
     def age(self, node: str, moment: float) -> float | None:
         """
@@ -245,7 +249,7 @@ class ClusterPresence:
         try:
             moment, mark, minions = unpack_bin(body)
             if minions is not None:
-                other.minions = [str(minion_id) for minion_id in minions]
+                other.minions = frozenset(str(minion_id) for minion_id in minions)
                 other.mark = bytes(mark)
             took = self._clock.seconds() - began
             if took < PATIENCE:

@@ -7,6 +7,13 @@ ten seconds, and that node's one has no copy from here yet. Two from the same no
 unless both carry the same C{__pub_jid}: stock's C{salt-call} sends an event to one master twice.
 A minion's start is known by minion and tag alone, since its data differ by connection.
 
+A stock minion keeps what it has for a master that is away, and sends it in its order when that is
+back, or after it has waited a minute for an answer that was lost. The time in such a request says
+nothing: 3008 has sealed it when the event was fired, 3006 and 3007 seal it when it is sent. So of a
+minion that is connected to another node as well, what comes here is taken for an event that is
+alike, came to others within L{LATE}, and has no copy from here: as many copies as events. Should
+that be wrong since a copy was lost, then this event came to the others too, and they react to it.
+
 Instances of what is alike are numbered. The number is part of the key that is claimed, so that
 two nodes that see copies at the same time, and do not know of each other's yet, claim the same
 key: one gets it.
@@ -26,6 +33,8 @@ from saltwisted.domain.claims.words import Occasion
 
 WINDOW = 10.0
 """Seconds within which a copy comes to another node."""
+LATE = 75.0
+"""The same for a minion that is at several nodes, and keeps what it has for one that is away."""
 SLACK = 1.0
 """Seconds that an event takes from a node's disk to another one's, and then some."""
 MAX_KINDS = 100_000
@@ -34,7 +43,7 @@ EACH = frozenset(("_stamp", "ts", "nonce", "tok"))
 """
 What each request has of its own; an event that is sent by itself carries the whole request.
 """
-KEEP = 60.0
+KEEP = LATE
 """Seconds for which numbers that were given are remembered; longer than any copy is on its way."""
 
 
@@ -119,11 +128,13 @@ class Copies:
         self._calls: OrderedDict[str, float] = OrderedDict()
         self._taken_up: OrderedDict[str, tuple[str, float]] = OrderedDict()
 
-    def came(self, occasion: Occasion, now: float) -> str | None:
+    def came(self, occasion: Occasion, now: float, window: float = WINDOW) -> str | None:
         """
         An event came to this node: the key to claim for it, or C{None} for one that came here
         before. For a copy it is the key that somebody else has claimed already: it is ours
         when he has given it up.
+
+        @param window: seconds within which it may be a copy.
         """
         if occasion.call:
             # One key for all that carry this call; whoever is late finds it taken
@@ -136,11 +147,23 @@ class Copies:
             return key
         alike = occasion.alike + self._mark
         kind = self._kind(alike, now)
-        for instance in kind.instances:
-            if self._node not in instance.nodes:
-                instance.nodes.add(self._node)
-                return _key(alike, str(instance.number))
+        instance = self._copied(kind, now, window)
+        if instance is not None:
+            return _key(alike, str(instance.number))
         return _key(alike, str(self._new(kind, self._node, kind.last + 1, now)))
+
+    def _copied(self, kind: _Kind, now: float, window: float) -> _Instance | None:
+        """
+        The event of which what came here is the copy: the first of those that came in the last
+        seconds, else the first of those before.
+        """
+        open_ = [each for each in kind.instances if self._node not in each.nodes]
+        for within in (WINDOW, window):
+            for instance in sorted(open_, key=lambda each: each.seen):
+                if instance.seen > now - within:
+                    instance.nodes.add(self._node)
+                    return instance
+        return None
 
     def back(self, key: str) -> None:
         """The event was refused, and will be sent again: it is not the one that came before."""
@@ -187,7 +210,13 @@ class Copies:
         self._new(kind, node, number, now - age)
 
     def taken(
-        self, key: str, holder: str, age: float, recent: Sequence[Instance], now: float
+        self,
+        key: str,
+        holder: str,
+        age: float,
+        recent: Sequence[Instance],
+        now: float,
+        window: float = WINDOW,
     ) -> str | None:
         """
         The key that L{came} had given was claimed before: C{None} if our event is a copy of one
@@ -195,6 +224,7 @@ class Copies:
 
         @param age: how many seconds ago it was claimed.
         @param recent: what else is known where that is known.
+        @param window: seconds within which ours may be a copy.
         """
         alike, number = number_of(key)
         if number is None:
@@ -207,12 +237,10 @@ class Copies:
             name, node = _key(alike, str(instance.number)), instance.node
             if node == self._node and name in self._taken_up:
                 node = self._taken_up[name][0]
-            if instance.age <= WINDOW:
+            if instance.age <= window:
                 self.claimed(name, node, instance.age, now)
-        for known in kind.instances:
-            if self._node not in known.nodes:
-                known.nodes.add(self._node)
-                return None
+        if self._copied(kind, now, window) is not None:
+            return None
         return _key(alike, str(self._new(kind, self._node, kind.last + 1, now)))
 
     def _kind(self, alike: str, now: float) -> _Kind:
@@ -221,7 +249,7 @@ class Copies:
             kind = self._kinds[alike] = _Kind()
         self._kinds.move_to_end(alike)
         kind.touched = now
-        kind.instances = [each for each in kind.instances if each.seen > now - WINDOW]
+        kind.instances = [each for each in kind.instances if each.seen > now - LATE]
         while len(self._kinds) > MAX_KINDS:
             self._kinds.popitem(last=False)
         return kind
@@ -238,6 +266,7 @@ class EventKeys:
 
     @param seconds: monotonic.
     @param is_taken: whether a key was claimed here longer ago than numbers are remembered.
+    @param window_of: within how many seconds an event of a minion may be a copy.
     """
 
     def __init__(
@@ -246,13 +275,15 @@ class EventKeys:
         node: str,
         seconds: Callable[[], float],
         is_taken: Callable[[str], bool] = lambda key: False,
+        window_of: Callable[[str], float] = lambda minion: WINDOW,
     ) -> None:
         self._copies, self._node, self._seconds, self._is_taken = copies, node, seconds, is_taken
+        self._window_of = window_of
 
     def of(self, minion: str, tag: str, data: Mapping[str, Any]) -> str | None:
         """By what came here before, and what others are known to have claimed."""
         now = self._seconds()
-        key = self._copies.came(occasion_of(minion, tag, data), now)
+        key = self._copies.came(occasion_of(minion, tag, data), now, self._window_of(minion))
         while key is not None and self._is_taken(key):
             key = self._copies.taken(key, self._node, float("inf"), (), now)
         return key
@@ -266,7 +297,14 @@ class EventKeys:
         self._copies.given(key, self._seconds())
 
 
-def is_taken_event(key: str, holder: str, age: float | None, source: str, since: float) -> bool:
+def is_taken_event(
+    key: str,
+    holder: str,
+    age: float | None,
+    source: str,
+    since: float,
+    window: float = WINDOW,
+) -> bool:
     """
     The key of an event that another life of a node took, and which is taken up now, was claimed:
     whether that is known to have been for this event, or a copy of it.
@@ -277,11 +315,12 @@ def is_taken_event(key: str, holder: str, age: float | None, source: str, since:
 
     @param holder: the node and life that have claimed it, C{age} seconds ago, if that is known.
     @param source: the node and life that the event came to, C{since} seconds ago.
+    @param window: seconds within which it may be a copy.
     """
     if number_of(key)[1] is None or holder == source:
         return True
     node, by = source.rpartition("#")[0], holder.rpartition("#")[0] or holder
-    return age is not None and age <= since + (SLACK if by == node else WINDOW)
+    return age is not None and age <= since + (SLACK if by == node else window)
 
 
 def _key(alike: str, number: str) -> str:

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 
 from attrs import evolve, field, frozen
 
-from saltwisted.domain.claims.copies import WINDOW, Instance, number_of
+from saltwisted.domain.claims.copies import LATE, WINDOW, Instance, number_of
 from saltwisted.domain.claims.voter import TERM
 from saltwisted.errors import ConfigError, WireError
 
@@ -433,13 +433,16 @@ def _kv(row: Mapping[str, Any]) -> Kv:
 
 @frozen(kw_only=True)
 class State:
-    """What is known of one key. C{recent}: number, node and first revision of what is alike."""
+    """
+    What is known of one key. C{recent}: number, node and first revision of what is alike, and when
+    it was begun by the time of day.
+    """
 
     term: Kv | None = None
     open: Kv | None = None
     plan: bytes | None = None
     done: Kv | None = None
-    recent: tuple[tuple[int, str, int], ...] = ()
+    recent: tuple[tuple[int, str, int, float], ...] = ()
 
 
 def state_of(names: Names, done: Done) -> State:
@@ -457,7 +460,8 @@ def state_of(names: Names, done: Done) -> State:
             record = decode_record(row.value)
             number = number_of(names.key_of(kind, row.key))[1]
             if number is not None:
-                recent.append((number, record.node, record.since or row.made))
+                since = record.since or row.made
+                recent.append((number, record.node, since, float(record.begun)))
     return State(
         term=term,
         open=opened,
@@ -560,11 +564,18 @@ class Revisions:
         if not self._seen or sent >= self._seen[-1][0] + self.EACH:
             self._seen.append((sent, now, revision))
 
-    def at_least(self, revision: int, now: float) -> float:
-        """For how many seconds it has been there for certain, since this node looks."""
+    def at_least(self, revision: int, now: float, told: float = 0.0) -> float:
+        """
+        For how many seconds it has been there for certain, since this node looks.
+
+        @param told: the same by the time of day, which tells only whether what was there before
+            that, and is longer ago, is old: somebody may have set it.
+        """
         for _, moment, seen in self._seen:
             if seen >= revision:
-                return max(0.0, now - moment)
+                age = max(0.0, now - moment)
+                is_old = seen == self._seen[0][2]
+                return max(age, told) if is_old and age > WINDOW else age
         return 0.0
 
     def at_most(self, revision: int, now: float) -> float:
@@ -576,13 +587,20 @@ class Revisions:
             last = moment
         return now - last
 
-    def instances(self, recent: Sequence[tuple[int, str, int]], now: float) -> tuple[Instance, ...]:
-        """Those that a copy of an event may belong to, and the newest."""
-        newest = max((number for number, _, _ in recent), default=0)
+    def instances(
+        self, recent: Sequence[tuple[int, str, int, float]], now: float, at: float
+    ) -> tuple[Instance, ...]:
+        """
+        Those that a copy of an event may belong to, and the newest.
+
+        @param at: the time of day.
+        """
+        newest = max((number for number, *_ in recent), default=0)
         found = (
-            Instance(number, node, self.at_least(since, now)) for number, node, since in recent
+            Instance(number, node, self.at_least(since, now, at - begun))
+            for number, node, since, begun in recent
         )
-        return tuple(each for each in found if each.number == newest or each.age <= WINDOW)
+        return tuple(each for each in found if each.number == newest or each.age <= LATE)
 
 
 SECONDS = int(TERM)

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import define, evolve, frozen
 
-from saltwisted.domain.claims.copies import WINDOW, Instance, number_of
+from saltwisted.domain.claims.copies import LATE, WINDOW, Instance, number_of
 from saltwisted.domain.claims.electorate import Electorate
 from saltwisted.domain.claims.messages import (
     DONE,
@@ -45,6 +45,8 @@ LEAP = 2**32
 More terms than are ever given while a majority is cut from the others. So far above all that they
 know the survivors go on when it is gone for good: numbers of terms that they never saw are lower.
 """
+MOST_ALIKE = 256
+"""Events that are alike, of which somebody is told who may have copies that were kept back."""
 MOST = 200_000
 """Keys that are remembered; beyond it nothing new is granted."""
 ELECTORATE = "electorate"
@@ -79,6 +81,7 @@ class Vote:
     @ivar until: when the term has run out here.
     @ivar since: when it was granted for the first time.
     @ivar is_old: that was in an earlier life: before C{since}, nobody knows how long.
+    @ivar before: how long, by the time of day.
     """
 
     number: int
@@ -97,6 +100,15 @@ class Vote:
     until: float = 0.0
     since: float = 0.0
     is_old: bool = False
+    before: float = 0.0
+
+    def age(self, now: float) -> float:
+        """
+        For how many seconds it has been granted, at least. The time of day tells only whether what
+        is longer ago is old: somebody may have set it.
+        """
+        age = max(0.0, now - self.since)
+        return age + self.before if age > WINDOW else age
 
 
 @frozen
@@ -158,11 +170,14 @@ class Voter:
     @param key: this member's.
     @param now: when it was started.
     @param settle: see L{settle_seconds}.
+    @param at: when it was started, by the time of day.
     @ivar electorate: who votes, as far as is known here; C{None} while that is not known.
     @ivar abstains: until when it votes for nothing, since it may have lost what it voted.
     """
 
-    def __init__(self, key: str, memory: Memory, now: float, settle: float) -> None:
+    def __init__(
+        self, key: str, memory: Memory, now: float, settle: float, at: float = 0.0
+    ) -> None:
         self.key = key
         self.electorate = memory.electorate
         self.settle = settle
@@ -179,7 +194,8 @@ class Voter:
             if old is None or old.term < vote.term:
                 # It may have been renewed a moment ago
                 until = now + TERM * (1 + MARGIN)
-                self._keep(evolve(vote, until=until, since=now, is_old=True))
+                before = max(0.0, at - vote.begun)
+                self._keep(evolve(vote, until=until, since=now, is_old=True, before=before))
 
     # -- what is known
 
@@ -416,7 +432,7 @@ class Voter:
             said=said,
             term=vote.term,
             holder=vote.holder,
-            age=max(0.0, now - vote.since),
+            age=vote.age(now),
             result=vote.result,
             plan=vote.plan if said == GRANTED else None,
             accepted=vote.accepted,
@@ -480,10 +496,9 @@ def _recent(
     alike, number = number_of(key)
     if number is None:
         return
-    numbers = alikes.get(alike, {})
-    newest = max(numbers, default=0)
-    for each, name in sorted(numbers.items()):
+    numbers = sorted(alikes.get(alike, {}).items())
+    for left, (each, name) in zip(range(len(numbers), 0, -1), numbers, strict=True):
         vote = votes[name]
-        age = max(0.0, now - vote.since)
-        if each == newest or age <= WINDOW:
+        age = vote.age(now)
+        if left == 1 or age <= WINDOW or (age <= LATE and left <= MOST_ALIKE):
             yield Instance(each, node_of(vote.holder), age)

@@ -4,11 +4,13 @@ The same event on several masters.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.claims.copies import (
+    LATE,
     Copies,
     EventKeys,
     Instance,
@@ -164,6 +166,71 @@ class CopiesTests(SynchronousTestCase):
         key = self.a.came(event(), 0.0) or ""
 
         self.assertIsNotNone(self.a.taken(key, "a", 1.0, (), 0.0))
+
+
+class KeptBackTests(SynchronousTestCase):
+    """
+    Copies that a minion kept for b while b was away; a has had the events at once. The minion is
+    connected to both.
+    """
+
+    def setUp(self) -> None:
+        self.a, self.b = Copies("a"), Copies("b")
+
+    def fire(self, times: Sequence[float]) -> list[str]:
+        """Events that are alike come to a at these times."""
+        return [self.a.came(event(), at, LATE) or "" for at in times]
+
+    def test_unknown(self) -> None:
+        """One that comes within a minute is the copy; one of a minion that is only here is not."""
+        (key,) = self.fire([0.0])
+
+        late = self.b.came(event(), 60.0, LATE) or ""
+        self.assertEqual(late, key)
+        self.assertIsNone(self.b.taken(late, "a", 60.0, (), 60.0, LATE))
+
+        other = Copies("c")
+        late = other.came(event(), 60.0) or ""
+        self.assertEqual(other.taken(late, "a", 60.0, (), 60.0), key.replace("/1", "/2"))
+
+    def test_too_late(self) -> None:
+        """What comes much later is another event."""
+        (key,) = self.fire([0.0])
+        late = self.b.came(event(), 80.0, LATE) or ""
+
+        self.assertEqual(self.b.taken(late, "a", 80.0, (), 80.0, LATE), key.replace("/1", "/2"))
+
+    def test_each_once(self) -> None:
+        """
+        A minion fires what is alike every five seconds: what it has kept are copies of as many
+        events, each once, and what comes after that is the next event.
+        """
+        times = [0.0, 5.0, 10.0, 15.0, 20.0]
+        keys = self.fire(times)
+        recent = [Instance(n + 1, "a", 21.0 - at) for n, at in enumerate(times)]
+        first = self.b.came(event(), 21.0, LATE) or ""
+        self.assertIsNone(self.b.taken(first, "a", 21.0, recent, 21.0, LATE))
+
+        copies = {self.b.came(event(), 21.1, LATE) for _ in times[1:]}
+        self.assertEqual(len(copies), 4)
+        self.assertLessEqual(copies, set(keys))
+
+        self.assertEqual(self.b.came(event(), 25.0, LATE), self.a.came(event(), 25.0, LATE))
+
+    def test_new_beside_a_lost_copy(self) -> None:
+        """
+        What comes at once belongs to what came at once, although a copy of what was before never
+        comes.
+        """
+        keys = self.fire([0.0, 30.0])
+        self.b.claimed(keys[0], "a", 0.0, 0.0)
+        self.b.claimed(keys[1], "a", 0.0, 30.0)
+
+        self.assertEqual(self.b.came(event(), 30.1, LATE), keys[1])
+
+    def test_two_of_one_node(self) -> None:
+        """Two from the same node are two events still."""
+        self.assertEqual(len(set(self.fire([0.0, 5.0, 10.0]))), 3)
 
 
 class KeyTests(SynchronousTestCase):

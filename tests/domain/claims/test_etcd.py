@@ -207,7 +207,7 @@ class AnswerTests(SynchronousTestCase):
         self.assertEqual((done.is_granted, done.revision, done.raft), (False, 9, 2))
         assert state.term is not None
         self.assertEqual((state.term.written, state.term.made, state.term.lease), (6, 5, "-3"))
-        self.assertEqual((state.open, state.recent), (None, ((3, "b", 4),)))
+        self.assertEqual((state.open, state.recent), (None, ((3, "b", 4, 0.0),)))
 
     @given(JSON)
     def test_nonsense(self, answer: Any) -> None:
@@ -243,10 +243,23 @@ class RevisionTests(SynchronousTestCase):
         self.assertEqual(clock.at_least(99, 103.0), 0.0)
 
     def test_instances(self) -> None:
-        """Of events that are alike a copy belongs to one of the last ten seconds, or the newest."""
+        """Of events that are alike a copy belongs to one that is not too old, or the newest."""
         clock = Revisions()
-        for second in range(30):
+        for second in range(100):
             clock.saw(second + 1, float(second), float(second))
-        found = clock.instances(((1, "a", 1), (2, "a", 25), (3, "b", 26)), 30.0)
+        recent = ((1, "a", 2, 0.0), (2, "a", 40, 0.0), (3, "b", 96, 0.0))
+        found = clock.instances(recent, 100.0, 0.0)
 
-        self.assertEqual(found, (Instance(2, "a", 6.0), Instance(3, "b", 5.0)))
+        self.assertEqual(found, (Instance(2, "a", 61.0), Instance(3, "b", 5.0)))
+
+    def test_before_it_looked(self) -> None:
+        """
+        How old something is that was there before this node looked is told by the time of day; but
+        within ten seconds after that it may be new, whatever the time of day says.
+        """
+        clock = Revisions()
+        clock.saw(50, 100.0, 100.0)
+
+        self.assertEqual(clock.at_least(40, 109.0, 3600.0), 9.0)
+        self.assertEqual(clock.at_least(40, 120.0, 3600.0), 3600.0)
+        self.assertEqual(clock.at_least(40, 120.0, -5.0), 20.0)

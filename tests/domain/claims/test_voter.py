@@ -75,6 +75,39 @@ class VoterTests(SynchronousTestCase):
         self.assertEqual((held.said, held.holder, held.term), (HELD, "a#1", 1))
         self.assertEqual(self.writes, [])
 
+    def test_copies(self) -> None:
+        """
+        Whoever finds the key of an event taken is told of all that a minion may have kept copies
+        of, and of the newest in any case.
+        """
+        for number, at in ((1, 0.0), (2, 30.0), (3, 95.0)):
+            self.ask(WANT, number, "a#1", at, f"event/x/{number}")
+
+        held = self.ask(WANT, 9, "b#1", 100.0, "event/x/3")
+        self.assertEqual([(i.number, i.age) for i in held.recent], [(2, 70.0), (3, 5.0)])
+
+        self.ask(END, 3, "a#1", 100.0, "event/x/3")
+        done = self.ask(WANT, 9, "b#1", 900.0, "event/x/3")
+        self.assertEqual([i.number for i in done.recent], [3])
+
+    def test_old_copies(self) -> None:
+        """
+        After a start how old an event is is told by the time of day, since the receipts of days are
+        read again; but within ten seconds it may be new, whatever the time of day says.
+        """
+        self.ask(WANT, 1, "a#1", 0.0, "event/x/1", at=1000.0)
+        self.ask(END, 1, "a#1", 0.0, "event/x/1")
+        votes = [self.voter.vote("event/x/1")]
+        again = Voter("c", Memory(votes, ABC, 0, False), 0.0, SETTLE, 5000.0)  # type: ignore[arg-type]
+
+        ages = []
+        for now in (8.0, 20.0):
+            question = Question(act=WANT, key="event/x/1", term=0, holder="b#1")
+            (reply,), _ = again.ask(ABC, [question], now)
+            ages.append([each.age for each in reply.recent])
+
+        self.assertEqual(ages, [[8.0], [4020.0]])
+
     def test_given_up(self) -> None:
         """After the term and its margin the next one gets it, by a higher term only."""
         self.ask(WANT, 5, "a#1", 0.0)
