@@ -60,6 +60,23 @@ class Fresh(World):
         self.heal()
 
 
+class Young(World):
+    """A master that begins alone, and one that has just joined it when it has read its disk."""
+
+    grows = 1.0
+
+    def grow(self, names: Sequence[str]) -> None:
+        """The first, as soon as it votes, and the second."""
+        first = self.make("b", "b")
+        first.start()
+        while first.votes.voter is None:
+            self.advance(0.001)
+        second = self.make("a", "ab")
+        first.knows.add("a")
+        second.start()
+        self.heal()
+
+
 class ProblemTests(SynchronousTestCase):
     """What a member says of why it would claim nothing."""
 
@@ -80,6 +97,52 @@ class ProblemTests(SynchronousTestCase):
             self.assertEqual(node.claims.problem(), "", node.name)
             self.assertTrue(node.claims.would_claim())
         self.assertEqual(len(world.nodes["a"].claims.holders()), len(DUTIES))
+
+
+class Survivor(World):
+    """
+    Of two members the first does something behind a cut, dies and is removed; the event comes to
+    the second, too.
+    """
+
+    grows, sizes = 0.0, (2,)
+
+    def run(self) -> None:
+        """One act, and the check at the end of each play."""
+        self.advance(20.0)
+        a, b = self.nodes["a"], self.nodes["b"]
+        self.cuts.add(frozenset("ab"))
+        self.cut(a, b)
+        a.react("act/again", "once")
+        while "act/again" not in self.done:
+            self.advance(0.1)
+        a.kill()
+        self.removed.add("a")
+        b.gone.add("a")
+        self.advance(2.0)
+        b.react("act/again", "once")
+        self.advance(60.0)
+        self.is_well = True
+        self.check()
+
+
+class FoundingTests(SynchronousTestCase):
+    """Who votes in a young cluster."""
+
+    def test_at_once(self) -> None:
+        """
+        A master that begins alone decides from its first moment, however early another one joins:
+        both claim within seconds, and nobody has to abstain first.
+        """
+        for seed in range(20):
+            world = Young(seed)
+
+            world.advance(6.0)
+
+            for node in world.nodes.values():
+                self.assertEqual(node.claims.problem(), "", f"{node.name} {seed}")
+                self.assertTrue(node.claims.would_claim())
+            self.assertEqual([len(doing) for doing in world.doing.values()], [1, 1], seed)
 
 
 class MutationTests(SynchronousTestCase):
@@ -145,8 +208,10 @@ class MutationTests(SynchronousTestCase):
 
     def test_what_the_dead_did_last(self) -> None:
         """Who is left of two does not know what the first of them had done without it."""
+        Survivor(0).run()
+
         with mock.patch.object(Votes, "doubts_until", lambda self: 0.0):
-            self.caught(first=160)
+            self.caught(most=3, world=Survivor)
 
     def test_terms_of_the_dead(self) -> None:
         """Nor which terms it had given: they must not be given again."""

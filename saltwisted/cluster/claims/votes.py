@@ -98,6 +98,11 @@ class Votes:
         # Members that were linked before this one had a vote could not tell it who votes
         told = Deferred.fromCoroutine(self.ballots.tell_all())
         let_go(told, self.log, "no greeting for the members")
+        founded = self._roll.care() if voter.electorate is None else None
+        if founded is not None:
+            # Who begins alone decides alone at once. If others joined before that, all would begin
+            # together, and none of them can tell whether the others have lost what they voted
+            let_go(as_deferred(founded), self.log, "it is not decided who votes")
 
     async def stopService(self) -> None:
         """Vote for nothing more."""
