@@ -78,6 +78,7 @@ class Provider:
     @ivar user: who sits in front of each browser that comes, or C{""}: he says no.
     @ivar claims: of the tokens that it gives for codes, beside the usual ones.
     @ivar secret: of the client; C{""}: it has none.
+    @ivar asked_last: with what the last browser came.
     @ivar codes: that were given, each with what it was asked for.
     """
 
@@ -88,6 +89,7 @@ class Provider:
         self.user, self.secret = "fred", ""
         self.claims: dict[str, Any] = {}
         self.codes: dict[str, dict[str, str]] = {}
+        self.asked_last: dict[str, str] = {}
         self.server = WebServer(test, self._answer)
         self.issuer = f"{self.server.url}/realm"
 
@@ -115,6 +117,7 @@ class Provider:
 
     def _authorize(self, asked: dict[str, str]) -> tuple[int, bytes, dict[str, str]]:
         """The user is logged in already, and sent back."""
+        self.asked_last = asked
         told = {"state": asked["state"], "iss": self.issuer}
         if self.user:
             code = told["code"] = f"code-{len(self.codes)}"

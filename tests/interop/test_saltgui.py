@@ -19,7 +19,7 @@ from tests.harness import OurMaster, OurMinion, scratch, until
 
 SALTGUI = os.environ.get("SALTWISTED_SALTGUI", "")
 OPTIONAL = ("minions.txt", "salt-auth.txt", "salt-motd.txt", "salt-motd.html")
-"""Files that a site may have. SaltGUI asks for them, and a browser notes that they are not there."""
+"""Files that a site may have. SaltGUI asks for them, and browsers note that they are not there."""
 
 
 @unittest.skipUnless(SALTGUI, "SALTWISTED_SALTGUI is not set: no SaltGUI to test with")
