@@ -29,7 +29,8 @@ from saltwisted.modules._state_runs import (
     pillar_errors,
 )
 from saltwisted.worker.exceptions import SaltInvocationError
-from saltwisted.worker.states.cache import read_cache, write_cache
+from saltwisted.worker.masking import unnamed
+from saltwisted.worker.states.cache import read_cache, write_cache, write_high
 from saltwisted.worker.states.highstate import add_excludes, changed_options
 
 log = logging.getLogger(__name__)
@@ -231,7 +232,7 @@ def sls(
         answer = without_uneventful(answer)
     write_cache(os.path.join(__opts__["cachedir"], "sls.p"), answer)
     _run.set_retcode(answer, high)
-    write_cache(_run.cache_path(kwargs), high)
+    write_high(_run.cache_path(kwargs), high)
     return answer
 
 
@@ -343,7 +344,7 @@ def single(fun: str, name: str, test: Any = None, queue: Any = None, **kwargs: A
         if not errors:
             compiler.run.initialise(kwargs)
             with _run.snapshots(kwargs):
-                answer = {tag_of(kwargs): compiler.run.calls.call(kwargs)}
+                answer = unnamed({tag_of(kwargs): compiler.run.calls.call(kwargs)}, [kwargs])
     if errors:
         _run.refuse(EX_COMPILER)
         return errors

@@ -5,11 +5,14 @@ Since Salt 3008 the C{pillar} functions answer a person with every text replaced
 by stars, and a template with the plain value. Which of the two is asking is a
 property of the call chain, so it is a context variable: code that renders a
 template does so under L{plain_pillar}.
+
+A state with C{no_log: True} tells nothing of what it was given: not in its result, wherever that
+is made, nor by its name, which is often a command, nor in what is kept of its run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -44,3 +47,55 @@ def shown(value: Any, unmask: bool | None = None) -> Any:
     """What the caller gets to see; C{unmask} of C{None} means by the place of the call."""
     plain = not _masked.get() if unmask is None else unmask
     return value if plain else redact(value)
+
+
+def masked(low: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
+    """The result of a state, without what one with C{no_log} must not tell."""
+    if low.get("no_log"):
+        for word in ("comment", "changes", "warnings"):
+            if word in result:
+                result[word] = redact(result[word])
+        for part in result.get("sub_state_run") or ():
+            for word in ("comment", "changes"):
+                if word in part:
+                    part[word] = redact(part[word])
+        if "name" in result:
+            result["name"] = name_of(low)
+    return result
+
+
+def name_of(low: Mapping[str, Any]) -> Any:
+    """The name of a state as it may be told."""
+    return low.get("__id__") if low.get("no_log") else low.get("name")
+
+
+def unnamed(running: dict[str, Any], chunks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Results under tags in which the names of states with C{no_log} are their ids."""
+    names = {(low["state"], str(low["name"])) for low in chunks if low.get("no_log")}
+    if not names:
+        return running
+    found: dict[str, Any] = {}
+    for tag, result in running.items():
+        words = tag.split("_|-")
+        # A name may have the mark in it that divides words
+        state, id_, name, fun = words[0], words[1], "_|-".join(words[2:-1]), words[-1]
+        if (state, name) in names and name != id_:
+            told, number = f"{state}_|-{id_}_|-{id_}_|-{fun}", 1
+            while told in found or told in running:
+                number += 1
+                told = f"{state}_|-{id_}_|-{id_} {number}_|-{fun}"
+            tag = told
+        found[tag] = result
+    return found
+
+
+def is_marked(high: Mapping[str, Any]) -> bool:
+    """Whether there is a state with C{no_log} in high data."""
+    return any(
+        isinstance(arg, Mapping) and arg.get("no_log")
+        for body in high.values()
+        if isinstance(body, Mapping)
+        for args in body.values()
+        if isinstance(args, list)
+        for arg in args
+    )

@@ -5,10 +5,13 @@ Files of state runs in the minion's cache: high data, results of parallel states
 from __future__ import annotations
 
 import logging
+import os
+from contextlib import suppress
 from typing import Any
 
 from saltwisted.wire.msgpack import pack, unpack
 from saltwisted.worker.jobfiles import write_whole
+from saltwisted.worker.masking import is_marked
 
 log = logging.getLogger(__name__)
 
@@ -29,3 +32,12 @@ def write_cache(path: str, data: Any) -> None:
         write_whole(path, packed, sync=False)
     except OSError as error:
         log.error("Unable to write to state cache file %s: %s", path, error)
+
+
+def write_high(path: str, high: Any) -> None:
+    """Keep high data for C{cache=True}, unless a state in it has C{no_log}: it is compiled anew."""
+    if isinstance(high, dict) and is_marked(high):
+        with suppress(FileNotFoundError):
+            os.remove(path)
+    else:
+        write_cache(path, high)

@@ -22,7 +22,7 @@ from attrs import define
 from saltwisted.domain.highstate.verdicts import unified
 from saltwisted.domain.highstate.words import INTERNAL_KEYWORDS, Chunk, Running, as_list
 from saltwisted.worker.exceptions import SaltInvocationError
-from saltwisted.worker.masking import redact
+from saltwisted.worker.masking import masked
 from saltwisted.worker.process.call import ArgSpec, argspec
 from saltwisted.worker.process.loader import Loaders, make_grains
 from saltwisted.worker.states.conditions import Conditions
@@ -191,6 +191,7 @@ class StateCalls:
                 "comment": "".join(f"{error}\n" for error in errors),
                 "__run_num__": self.numbers.take(),
             }
+            masked(low, result)
             _log(name, result)
             self._check_refresh(low, result)
             return result
@@ -205,14 +206,12 @@ class StateCalls:
             result = self._executed(low, full, args, keywords, chunks, running)
         if not isinstance(result, dict):
             return result
+        masked(low, result)
         if low.get("__prereq__"):
             low["__prereq__"] = False
             return result
         result["__sls__"] = low.get("__sls__")
         result["__run_num__"] = self.numbers.take()
-        if low.get("no_log"):
-            result["comment"] = redact(result["comment"])
-            result["changes"] = redact(result["changes"])
         _log(name, result)
         self._check_refresh(low, result)
         result["start_time"], result["duration"] = span(began)
@@ -255,7 +254,7 @@ class StateCalls:
             ):
                 result.update(self._conditions.check_cmd(low))
         except Exception:
-            log.debug("An exception occurred in this state:", exc_info=True)
+            log.debug("An exception occurred in this state:", exc_info=not low.get("no_log"))
             name = (args or [None])[0] or keywords.get("name")
             return {
                 "result": False,

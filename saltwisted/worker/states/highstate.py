@@ -27,7 +27,7 @@ from saltwisted.worker.exceptions import CommandExecutionError, SaltException
 from saltwisted.worker.filequestions import create_url
 from saltwisted.worker.process.loader import Loaders, make_grains
 from saltwisted.worker.renderhost import LocalHost
-from saltwisted.worker.states.cache import read_cache, write_cache
+from saltwisted.worker.states.cache import read_cache, write_high
 from saltwisted.worker.states.run import StateRun
 
 log = logging.getLogger(__name__)
@@ -401,7 +401,7 @@ class HighState:
             return errors
         if not self.high:
             return answer
-        write_cache(cache_path, self.high)
+        write_high(cache_path, self.high)
         return self.run.call_high(self.high, orchestration_jid)
 
     def compile_highstate(self) -> Any:

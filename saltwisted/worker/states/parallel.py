@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from saltwisted.domain.highstate.words import Chunk, Running, tag_of
+from saltwisted.worker.masking import masked
 from saltwisted.worker.process.loader import Loaders
 from saltwisted.worker.states.cache import read_cache, write_cache
 from saltwisted.worker.states.retry import attempt as attempt_text
@@ -113,15 +114,17 @@ class ParallelCalls:
         path = os.path.join(folder, hashlib.sha1(tag.encode(), usedforsecurity=False).hexdigest())
 
         def work() -> dict[str, Any]:
-            return self._work(low, full, args, keywords, name)
+            # Before it is written, even for the moment until it is read
+            return masked(low, self._work(low, full, args, keywords, name))
 
-        parallel = self._calls[tag] = Parallel(name, path, work)
+        told = low.get("__id__") if low.get("no_log") else name
+        parallel = self._calls[tag] = Parallel(told, path, work)
         if self._may_start():
             parallel.start()
             comment = "Started in a separate process"
         else:
             comment = "Waiting to be started in a separate process, max_parallel hit"
-        return {"name": name, "result": None, "changes": {}, "comment": comment}
+        return {"name": told, "result": None, "changes": {}, "comment": comment}
 
     def _work(
         self, low: Chunk, full: str, args: list[Any], keywords: dict[str, Any], name: Any

@@ -33,6 +33,7 @@ from saltwisted.domain.highstate.words import (
     as_list,
     tag_of,
 )
+from saltwisted.worker.masking import name_of, unnamed
 from saltwisted.worker.process.loader import Loaders
 from saltwisted.worker.states.around import Around
 from saltwisted.worker.states.calls import StateCalls
@@ -168,7 +169,7 @@ class StateRun:
         cachedir = self.opts["cachedir"]
         _remove(os.path.join(cachedir, "accumulator", self.instance))
         self.around.forget_wishes()
-        return running
+        return unnamed(running, chunks)
 
     def call_chunks(self, chunks: Sequence[Chunk], done: Running | None = None) -> Running:
         """
@@ -327,8 +328,9 @@ class StateRun:
             trial["changes"] = {}
         running[tag] = trial
         trial["__run_num__"] = self._numbers.take()
-        for key in ("__sls__", "__id__", "name"):
+        for key in ("__sls__", "__id__"):
             trial[key] = low.get(key)
+        trial["name"] = name_of(low)
 
     def _finished(self, low: Chunk, running: Running, tag: str, count: int) -> None:
         result = running[tag]
@@ -337,7 +339,7 @@ class StateRun:
             start, duration = instant()
             self._numbers.take()
             running[tag_of(part["low"])] = {
-                "name": low.get("name"),
+                "name": name_of(low),
                 "changes": part["changes"],
                 "result": part["result"],
                 "duration": part.get("duration", duration),
@@ -372,7 +374,7 @@ class StateRun:
             "__run_num__": number,
             "__sls__": low.get("__sls__"),
             "__id__": low.get("__id__"),
-            "name": low.get("name"),
+            "name": name_of(low),
         }
 
     def _call_unmet(
@@ -402,7 +404,8 @@ class StateRun:
                 "result": False,
                 "comment": "Recursive requisite found",
                 "__run_num__": self._numbers.next,
-                **{key: low.get(key) for key in ("__sls__", "__id__", "name")},
+                "name": name_of(low),
+                **{key: low.get(key) for key in ("__sls__", "__id__")},
             }
         else:
             pending = self.call_chunk(low, running, chunks, depth + 1)
