@@ -105,7 +105,11 @@ def does_more(file: Path) -> set[str]:
     The names in a module that stand for something else where there are stock peers: what tells
     of them, and all that is made of that.
     """
-    body = ast.parse(file.read_text()).body
+    text = file.read_text()
+    lasts_longer = LONG and "SALTWISTED_LONG" in text
+    if not lasts_longer and not any(module in text for module in TELLING):
+        return set()
+    body = ast.parse(text).body
     found = {
         name.asname or name.name
         for node in body
@@ -113,7 +117,7 @@ def does_more(file: Path) -> set[str]:
         for name in node.names
         if name.name in TELLING.get(node.module or "", ())
     }
-    if LONG and "SALTWISTED_LONG" in file.read_text():
+    if lasts_longer:
         found |= {name for node in body for name in made(node)}
     before = -1
     while before != len(found):
