@@ -48,10 +48,25 @@ def peer_venv(version: str) -> str:
 
 
 def scratch(test: unittest.TestCase) -> str:
-    """A short directory below /tmp (unix sockets have short paths), removed after the test."""
+    """
+    A short directory below /tmp (unix sockets have short paths), removed after the test; jobs that
+    still run in it, whose daemons were killed, are ended first.
+    """
     path = tempfile.mkdtemp(prefix="swt", dir="/tmp")
     test.addCleanup(shutil.rmtree, path, ignore_errors=True)
+    test.addCleanup(end_what_runs_in, path)
     return path
+
+
+def end_what_runs_in(folder: str) -> None:
+    """
+    Kill what works below a directory: a daemon's jobs outlive it, in sessions of their own, and
+    work where it did.
+    """
+    for name in os.listdir("/proc"):
+        with contextlib.suppress(OSError):
+            if name.isdigit() and os.readlink(f"/proc/{name}/cwd").startswith(f"{folder}/"):
+                os.kill(int(name), signal.SIGKILL)
 
 
 def until(

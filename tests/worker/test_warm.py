@@ -6,13 +6,15 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
+from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.worker.process.warm import frame
+from saltwisted.worker.process.warm import Frames, frame, pack
 
 CODE = "import sys; from saltwisted.worker.process.warm import main; main(sys.argv[1:])"
 PATIENCE = 30.0
@@ -61,3 +63,70 @@ class EndTests(SynchronousTestCase):
         self.ours.close()
 
         self.assertEqual(self.ended(), (0, b""))
+
+
+QUICK = (
+    "import sys; from saltwisted.worker.process import warm;"
+    " warm.GRACE = 0.2; warm.main(sys.argv[1:])"
+)
+RENDER = "saltwisted.worker.automation.work:serve"
+
+
+class OrphanTests(SynchronousTestCase):
+    """A daemon is killed whose children are caught in something that does not end."""
+
+    def left(self, entry: str, payload: Any) -> int:
+        """A child's process, whose daemon and warm parent are gone."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.addCleanup(ours.close)
+        with theirs:
+            number = theirs.fileno()
+            parent = subprocess.Popen(
+                [sys.executable, "-c", QUICK, str(number), "test"],
+                pass_fds=[number],
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            )
+        self.addCleanup(parent.wait)
+        self.addCleanup(parent.kill)
+        daemon, child = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.addCleanup(daemon.close)
+        self.addCleanup(child.close)
+        asked = {"do": "spawn", "n": 1, "entry": entry, "payload": pack(payload)}
+        socket.send_fds(ours, [frame(asked)], [child.fileno()])
+        ours.settimeout(PATIENCE)
+        frames, told = Frames(), []
+        while not told:
+            told += list(frames.feed(ours.recv(4096)))
+        self.assertEqual(told[0]["is"], "started")
+        pid = int(told[0]["pid"])
+        process = os.pidfd_open(pid)
+        self.addCleanup(os.close, process)
+        self.addCleanup(self.end, process)
+        ours.close()
+        self.assertEqual(parent.wait(PATIENCE), 0)
+        return process
+
+    def end(self, process: int) -> None:
+        """Whatever comes."""
+        try:
+            signal.pidfd_send_signal(process, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+    def has_ended(self, process: int, seconds: float) -> bool:
+        """Within so many seconds."""
+        poll = select.poll()
+        poll.register(process, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
+
+    def fifo(self) -> str:
+        """A file that nobody ever writes: who reads it waits for ever."""
+        path = os.path.abspath(self.mktemp())
+        os.mkfifo(path)
+        return path
+
+    def test_it_ends(self) -> None:
+        """A child that does not look at its socket is killed; its parent has not waited for it."""
+        process = self.left(RENDER, {"do": "map", "path": self.fifo()})
+
+        self.assertTrue(self.has_ended(process, PATIENCE), "it goes on")

@@ -14,7 +14,8 @@ descriptor of a child's control socket travels beside them. To the parent:
 
 And back: C{{"is": "started", "n", "pid"}}, C{{"is": "exited", "n", "pid", "status"}} (as
 C{waitpid} gives it) and C{{"is": "failed", "n", "reason"}} when there was no fork. When the
-daemon goes away the parent ends; the children stay.
+daemon goes away the parent ends. Children with jobs stay; all others have nobody to answer to, and
+are killed if they do not see that themselves (L{GRACE}).
 
 The daemon's side is C{transports.workers}; what a child does is L{saltwisted.worker.process.main}.
 """
@@ -28,6 +29,7 @@ import signal
 import socket
 import struct
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
@@ -57,6 +59,12 @@ ENTRIES = frozenset(
     }
 )
 """What a child may be asked to call."""
+OUTLIVE = frozenset(
+    {"saltwisted.worker.process.main:run_job", "saltwisted.worker.automation.work:serve_caller"}
+)
+"""What goes on without the daemon: it changes the machine, and nobody else does it in its place."""
+GRACE = 5.0
+"""Seconds that any other child has to end after its daemon; in a loop it would never look."""
 
 _HEAD = struct.Struct(">I")
 _CHUNK = 1 << 18
@@ -264,6 +272,7 @@ class WarmParent:
         self._frames = Frames()
         self._descriptors: list[int] = []
         self._children: dict[int, int] = {}
+        self._bound: set[int] = set()
         self._prepared: set[str] = set()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
@@ -287,12 +296,12 @@ class WarmParent:
             data, descriptors, _, _ = socket.recv_fds(self._link, _CHUNK, 64)
         except ConnectionError:
             # The daemon was killed before it had read what it was last told
-            os._exit(0)
+            self._end()
         for descriptor in descriptors:
             os.set_inheritable(descriptor, False)
         self._descriptors += descriptors
         if not data:
-            os._exit(0)
+            self._end()
         for message in self._frames.feed(data):
             if message["do"] == "spawn":
                 self._spawn(message, self._descriptors.pop(0))
@@ -328,6 +337,8 @@ class WarmParent:
                 os._exit(status)
         os.close(descriptor)
         self._children[pid] = number
+        if message["entry"] not in OUTLIVE:
+            self._bound.add(pid)
         self._tell({"is": "started", "n": number, "pid": pid})
 
     def _prepare(self, entry: str) -> None:
@@ -382,6 +393,7 @@ class WarmParent:
                 return
             if pid == 0:
                 return
+            self._bound.discard(pid)
             number = self._children.pop(pid, None)
             if number is not None:
                 self._tell({"is": "exited", "n": number, "pid": pid, "status": status})
@@ -390,7 +402,40 @@ class WarmParent:
         try:
             self._link.sendall(frame(message))
         except OSError:
+            self._end()
+
+    def _end(self) -> NoReturn:
+        """The daemon is gone, and waits for nobody: who stays to see the children off is a fork."""
+        try:
+            # None of them was reaped, so these are their pids
+            left = {os.pidfd_open(pid): pid for pid in self._bound}
+            if left and os.fork() == 0:
+                _see_off(left)
+        finally:
             os._exit(0)
+
+
+def _see_off(left: dict[int, int]) -> None:
+    """
+    Wait until these processes have ended, and kill the groups of those that do not.
+
+    @param left: descriptor of a process to its pid.
+    """
+    poll = select.poll()
+    for descriptor in left:
+        poll.register(descriptor, select.POLLIN)
+    end = time.monotonic() + GRACE
+    while left and (seconds := end - time.monotonic()) > 0:
+        for descriptor, _ in poll.poll(seconds * 1000):
+            poll.unregister(descriptor)
+            del left[descriptor]
+    for descriptor, pid in left.items():
+        for kill, whom in ((os.killpg, pid), (signal.pidfd_send_signal, descriptor)):
+            # One that has just been forked has no group of its own yet
+            try:
+                kill(whom, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
 
 
 def _status_of(error: BaseException) -> int:
