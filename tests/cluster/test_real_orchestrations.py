@@ -4,7 +4,10 @@ Real processes: an orchestration goes on after its node was killed in the middle
 
 from __future__ import annotations
 
+import contextlib
 import os
+import select
+import signal
 import subprocess
 import sys
 from typing import Any
@@ -12,6 +15,7 @@ from typing import Any
 from twisted.trial.unittest import TestCase
 
 from saltwisted.errors import RemoteError, TransportClosed
+from tests.bench.machine import children
 from tests.cluster.real import OurNode, join_all, let_all_vote, nodes
 from tests.harness import OurMaster, scratch, until
 
@@ -130,6 +134,35 @@ class LoneTests(Orchestrated):
         done = ("done", ["done", "skipped", "done"])
         until("the end", lambda: self.states(master, jid) == done)
         self.assertEqual(self.traces(), ["first", "last"])
+
+    def test_no_process_stays(self) -> None:
+        """A killed master leaves nobody behind, not even who is busy with what does not end."""
+        with open(os.path.join(self.folder, "endless.sls"), "w") as stream:
+            stream.write("{% do salt['test.sleep'](900) %}\n")
+        roots = {"base": [self.folder]}
+        master = OurMaster(scratch(self), file_roots=roots, pillar_roots=roots)
+        self.addCleanup(master.kill)
+        master.up()
+        master.command("salt-run", "--async", "state.orch", "endless", check=True)
+
+        def names() -> dict[int, str]:
+            found = {}
+            for pid in children(master.pid)[1:]:
+                with contextlib.suppress(OSError), open(f"/proc/{pid}/comm") as stream:
+                    found[pid] = stream.read().strip()
+            return found
+
+        until("the run's process", lambda: "salt-orch" in names().values())
+        processes = [os.pidfd_open(pid) for pid in names()]
+        for process in processes:
+            self.addCleanup(os.close, process)
+        self.assertGreaterEqual(len(processes), 2)
+
+        os.kill(master.pid, signal.SIGKILL)
+
+        for process in processes:
+            ended, _, _ = select.select([process], [], [], 60)
+            self.assertTrue(ended, "a process of the master goes on")
 
 
 class ClusterTests(Orchestrated):
