@@ -272,7 +272,8 @@ class IJobStore(Protocol):
         Jobs as in L{job}, newest last, without their minions.
 
         @param criteria: C{limit} (the newest so many), C{fun} (exact), C{not_fun}, C{since} and
-            C{until} (seconds since 1970), C{minions} (true: with them).
+            C{until} (seconds since 1970), C{minions} (true: with them), C{below} (in the order of
+            jids, and only those before this one; any, if it is empty).
         @raises TypeError: another one.
         """
 

@@ -17,7 +17,7 @@ from saltwisted.parts import IJobStore
 from saltwisted.stores.jobs.store import stored_form
 from saltwisted.wire.msgpack import unpack_bin
 
-_CRITERIA = {"limit", "fun", "not_fun", "since", "until", "minions"}
+_CRITERIA = {"limit", "fun", "not_fun", "since", "until", "minions", "below"}
 
 
 class MemoryJobs:
@@ -152,7 +152,12 @@ class MemoryJobs:
             return all(tests[name](value) for name, value in given.items())
 
         found = [job for job in self.loads.values() if fits(job)]
-        found.sort(key=lambda job: (job.get("started", 0.0), job["jid"]))
+        below = criteria.get("below")
+        if below is None:
+            found.sort(key=lambda job: (job.get("started", 0.0), job["jid"]))
+        else:
+            found = [job for job in found if not below or job["jid"] < below]
+            found.sort(key=lambda job: job["jid"])
         if criteria.get("limit") is not None:
             found = found[max(0, len(found) - int(criteria["limit"])) :]
         left_out = () if criteria.get("minions") else ("minions",)

@@ -12,7 +12,7 @@ from typing import Any
 from saltwisted.config.api import ApiOptions
 from saltwisted.domain.api import bodies
 from saltwisted.domain.api.lowstate import CLIENTS, token_word
-from saltwisted.domain.api.paging import page
+from saltwisted.domain.api.paging import page_of
 from saltwisted.domain.api.problems import NO_RIGHT, Problem
 from saltwisted.domain.eauth import Token
 from saltwisted.domain.operations.table import Caller
@@ -105,14 +105,12 @@ class Endpoints:
 
     async def jobs(self, exchange: Exchange) -> Answer:
         """C{GET /jobs}, C{GET /jobs/JID}."""
-        jid = exchange.parts[0] if exchange.parts else ""
-        chunk: dict[str, Any] = {"client": "runner", "fun": "jobs.list_jobs"}
-        if jid:
-            chunk = {"client": "runner", "fun": "jobs.list_job", "jid": jid}
+        if not exchange.parts:
+            return await self._listed(exchange)
+        jid = exchange.parts[0]
+        chunk = {"client": "runner", "fun": "jobs.list_job", "jid": jid}
         (done,) = await self._chunks.all([chunk], exchange.address, exchange.who.word)
         (found,) = done.values
-        if not jid:
-            return self._page(found, exchange)
         result = found.get("Result") if isinstance(found, Mapping) else None
         if not isinstance(result, Mapping):
             raise Problem(404, f"There is no job {jid[:100]!r}")
@@ -121,11 +119,17 @@ class Endpoints:
         }
         return Answer(value={"info": [found], "return": [returns]})
 
-    def _page(self, found: Any, exchange: Exchange) -> Answer:
+    async def _listed(self, exchange: Exchange) -> Answer:
         """All jobs, or a page of them with what to ask for the next one."""
-        if not isinstance(found, Mapping):
+        chunk: dict[str, Any] = {"client": "runner", "fun": "jobs.list_jobs"}
+        page = page_of(exchange.query)
+        if page is not None:
+            chunk["kwarg"] = page.asked
+        (done,) = await self._chunks.all([chunk], exchange.address, exchange.who.word)
+        (found,) = done.values
+        if page is None or not isinstance(found, Mapping):
             return Answer(value={"return": [found]})
-        shown, after = page(found, exchange.query)
+        shown, after = page.shown(found)
         value: dict[str, Any] = {"return": [shown]}
         if after:
             value["after"] = after

@@ -197,7 +197,22 @@ class JobStoreContract:
         self.assertEqual(listed(fun=None, since=None, limit=None), "0123")
         self.assertNotIn("minions", self.get(store.list_jobs(limit=1))[0])
         self.assertEqual(self.get(store.list_jobs(limit=1, minions=True))[0]["minions"], ["a"])
+        self.assertEqual(listed(below="", limit=3), "123")
+        self.assertEqual(listed(below="20260701120002000000", limit=1), "1")
+        self.assertEqual(listed(below="2026070112000"), "")
         self.assertRaises(TypeError, store.list_jobs, colour="red")
+
+    def test_listed_by_jid(self: Any) -> None:
+        """Below a jid the order is that of jids, whenever the jobs came: pages never overlap."""
+        store = self.opened()
+        for came, number in enumerate((1, 2, 0)):
+            self.now = START + 10 * came
+            self.get(store.save_job(f"2026070112000{number}000000", {"fun": "x"}, []))
+
+        by_time = [job["jid"][13] for job in self.get(store.list_jobs())]
+        by_jid = [job["jid"][13] for job in self.get(store.list_jobs(below="", limit=9))]
+
+        self.assertEqual((by_time, by_jid), (["1", "2", "0"], ["0", "1", "2"]))
 
     def test_pruned(self: Any) -> None:
         """What came too long ago goes, the job with its returns; a late return is new again."""

@@ -267,6 +267,46 @@ class LowStateTests(SynchronousTestCase):
         self.assertEqual(one["return"], [{"api-00000": True, "api-00001": True}])
         self.assertEqual(one["info"][0]["Function"], "test.ping")
 
+    def test_pages_are_cheap(self) -> None:
+        """
+        A page reads the jobs that it shows and one more, however many there are; with a filter it
+        reads on in parts until it is full. All pages together are all jobs, each once.
+        """
+        jobs = self.api.rig.ctx.jobs
+        for number in range(1300):
+            load = {"fun": "test.ping" if number % 100 else "test.rare", "tgt": "*"}
+            jobs.save_job(f"20260701120000{number:06d}", load, [])
+        self.api.wait(1)
+        asked: list[tuple[Any, int]] = []
+        list_jobs = jobs.list_jobs
+
+        def asking(**criteria: Any) -> Any:
+            asked.append((criteria.get("below"), criteria["limit"]))
+            return list_jobs(**criteria)
+
+        self.patch(jobs, "list_jobs", asking)
+        seen: list[str] = []
+        after = "20260701120000999999"
+        while after:
+            path = f"/jobs?limit=300&after={after}"
+            reply = self.api.ask("GET", path, token=self.token).json
+            seen += reply["return"][0]
+            after = reply.get("after", "")
+        self.assertEqual(seen, [f"20260701120000{n:06d}" for n in reversed(range(1300))])
+        self.assertEqual([limit for _, limit in asked], [301] * 5)
+
+        asked.clear()
+        words = {"limit": 6, "search_function": "test.rare"}
+        chunk = {"client": "runner", "fun": "jobs.list_jobs", "kwarg": words}
+        (found,) = self.api.ask("POST", "/", [chunk], token=self.token).json["return"]
+        self.assertEqual(
+            [jid[-4:] for jid in found], ["0700", "0800", "0900", "1000", "1100", "1200"]
+        )
+        self.assertEqual(len(asked), 2)
+        chunk["kwarg"] = {"limit": "many"}
+        (found,) = self.api.ask("POST", "/", [chunk], token=self.token).json["return"]
+        self.assertEqual(found, "limit must be a number from 1, not 'many'")
+
     def test_keys(self) -> None:
         """C{/keys} shows keys as the wheel does, and makes a new pair for whoever may."""
         found = self.api.ask("GET", "/keys", token=self.token).json["return"]

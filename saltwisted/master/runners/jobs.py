@@ -31,6 +31,9 @@ CLAIMS = "claims"
 APART = 60.0
 """Seconds by which a jid may be ahead of the clock of the node that keeps its record."""
 
+PART = 500
+"""Jobs that are read at once for a page of those that match."""
+
 GENERATION = "generation"
 """The progress event that names the tree which a job was served."""
 
@@ -191,19 +194,30 @@ async def list_jobs(
     start_time: Any = None,
     end_time: Any = None,
     display_progress: bool = False,
+    limit: Any = None,
+    after: Any = None,
 ) -> Any:
     """
     All jobs in the cache that match every given filter.
 
+    With C{limit} only so many, those with the largest jids (Salt has no such argument); with
+    C{after} only those whose jids are smaller than this one, which is how the next page begins.
+
     CLI Example::
 
         salt-run jobs.list_jobs
+        salt-run jobs.list_jobs limit=100
+        salt-run jobs.list_jobs limit=100 after=20261121124653230951
         salt-run jobs.list_jobs search_function='test.*,pkg.install' search_target='web*'
         salt-run jobs.list_jobs start_time='2026, Nov 21 19:00' end_time='2026, Nov 22'
     """
     if display_progress:
         await run.progress({"message": "Querying returner local_cache for jobs."}, "progress")
-    found = await _found(run, search_metadata, search_function, search_target, start_time, end_time)
+    wanted = (search_metadata, search_function, search_target, start_time, end_time)
+    if limit is None and not after:
+        found = await _found(run, *wanted)
+    else:
+        found = await _page(run, _positive(limit), str(after or ""), *wanted)
     shown = {job["jid"]: entry for job, entry in found}
     if outputter:
         run.show_by(outputter)
@@ -220,10 +234,61 @@ async def _found(
     end_time: Any = None,
 ) -> list[tuple[Mapping[str, Any], dict[str, Any]]]:
     """The jobs that match, as they are kept and as they are shown."""
+    jobs = await run.ctx.jobs.list_jobs()
+    return await _chosen(run, jobs, metadata, function, target, start_time, end_time)
+
+
+def _positive(limit: Any) -> int | None:
+    """
+    How many are wanted; C{None} is any number.
+
+    @raises ValueError: it is no such number.
+    """
+    if limit is None:
+        return None
+    try:
+        number = int(limit)
+    except (TypeError, ValueError):
+        number = 0
+    if number < 1:
+        raise ValueError(f"limit must be a number from 1, not {str(limit)[:50]!r}")
+    return number
+
+
+async def _page(
+    run: Run, limit: int | None, after: str, *wanted: Any
+) -> list[tuple[Mapping[str, Any], dict[str, Any]]]:
+    """
+    So many of the jobs that match, as L{_found}, by the order of their jids.
+
+    They are read in parts: a page costs the same, however many jobs there are.
+    """
+    found: list[tuple[Mapping[str, Any], dict[str, Any]]] = []
+    while limit is None or len(found) < limit:
+        # Where some may not match, some more are read at once
+        part = PART if limit is None or any(wanted) else limit - len(found)
+        jobs = await run.ctx.jobs.list_jobs(below=after, limit=part)
+        found = [*await _chosen(run, jobs, *wanted), *found]
+        if len(jobs) < part:
+            break
+        after = jobs[0]["jid"]
+    return found if limit is None else found[-limit:]
+
+
+async def _chosen(
+    run: Run,
+    jobs: Sequence[Mapping[str, Any]],
+    metadata: Any,
+    function: Any,
+    target: Any,
+    start_time: Any,
+    end_time: Any,
+) -> list[tuple[Mapping[str, Any], dict[str, Any]]]:
+    """Those of some jobs that match."""
     after = _moment(start_time) if start_time else None
     before = _moment(end_time) if end_time else None
     found = []
-    async for job in in_turns(run.ctx.clock, await run.ctx.jobs.list_jobs()):
+    async for job in in_turns(run.ctx.clock, jobs):
         entry = describe(job["jid"], job)
         entry.pop("Minions", None)
         if _wanted(job, entry, metadata, function, target, after, before):

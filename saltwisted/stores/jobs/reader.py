@@ -180,9 +180,10 @@ class JobQueries:
         Jobs, newest last, without their minions.
 
         @param criteria: C{limit} (the newest so many), C{fun} (exact), C{not_fun},
-            C{since} and C{until} (seconds since 1970), C{minions} (true: with them).
+            C{since} and C{until} (seconds since 1970), C{minions} (true: with them), C{below} (in
+            the order of jids, and only those before this one; any, if it is empty).
         """
-        known = {"limit", "fun", "not_fun", "since", "until", "minions"}
+        known = {"limit", "fun", "not_fun", "since", "until", "minions", "below"}
         if unknown := criteria.keys() - known:
             raise TypeError(f"list_jobs does not know {', '.join(sorted(unknown))}")
         where, values = ["1"], []
@@ -195,9 +196,13 @@ class JobQueries:
             if criteria.get(name) is not None:
                 where.append(condition)
                 values.append(criteria[name])
+        if criteria.get("below"):
+            where.append("jid < ?")
+            values.append(criteria["below"])
         limit = criteria.get("limit")
         values.append(-1 if limit is None else int(limit))
-        order = f"{' AND '.join(where)} ORDER BY started DESC, jid DESC LIMIT ?"
+        by_time = criteria.get("below") is None
+        order = f"{' AND '.join(where)} ORDER BY {'started DESC, ' * by_time}jid DESC LIMIT ?"
         minions = bool(criteria.get("minions"))
 
         def query(db: sqlite3.Connection, bad: list[int]) -> Sequence[Mapping[str, Any]]:
