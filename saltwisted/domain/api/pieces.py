@@ -103,7 +103,7 @@ def room_after(value: Any, room: int = PIECE) -> int:
         elif kind is dict or isinstance(each, Mapping):
             room -= 1 + len(each)
             if room >= 0:
-                room -= sum(map(key_weight, each))
+                room -= _keys_weight(each)
                 waiting.extend(each.values())
         elif kind is list or isinstance(each, (list, tuple)):
             room -= 1 + len(each)
@@ -112,6 +112,13 @@ def room_after(value: Any, room: int = PIECE) -> int:
         else:
             room -= 1
     return room
+
+
+def _keys_weight(keys: Mapping[Any, Any]) -> int:
+    try:
+        return len("".join(keys)) // _SHARE
+    except TypeError:
+        return sum(map(key_weight, keys))
 
 
 def key_weight(key: Any) -> int:
