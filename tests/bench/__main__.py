@@ -50,6 +50,28 @@ TARGETS = {
     "10000 in a burst, hwm 10000: lost, and said": 0.0,
     "10000 in a burst, hwm 10000: lost without a word": 0.0,
     "10000 in a burst, hwm 1000: lost without a word": 0.0,
+    "API login": 3.0,
+    "API bad login": 5.0,
+    "API local test.ping": 5.0,
+    "API local test.ping, p99 ms": 30.0,
+    "API runner test.arg": 5.0,
+    "API runner jobs.list_jobs": 4.0,
+    "API wheel key.list_all": 4.0,
+    "API GET /keys": 4.0,
+    "API GET /minions": 8.0,
+    "API GET /jobs": 8.0,
+    "API POST /hook": 1.0,
+    "API GET /stats": 1.0,
+    "API GET /": 1.0,
+    "API ping of 64 clients, p99 ms": 1000.0,
+    "API ping of 64 clients, errors": 0.0,
+    "API runner of 128 clients, errors of 256": 0.0,
+    "API at rest, MiB more": 10.0,
+    "API after 800 requests, MiB more": 15.0,
+    "API after 128 clients, MiB more": 20.0,
+    "wait of minions beside 64 clients, p99 ms more": 5.0,
+    "API event, by listener": 0.1,
+    "API memory with 200 listeners, MiB more": 20.0,
     "minion at rest, MiB PSS": 60.0,
     "test.ping, published to returned, ms": 20.0,
     "salt-call --local test.ping, s": 0.25,
@@ -100,7 +122,7 @@ def main() -> None:
     )
     parser.add_argument("--seconds", type=int, default=5, help="of each load without an end")
     parser.add_argument(
-        "--only", nargs="*", default=[], help="sections: startup few signins ... reactor minion"
+        "--only", nargs="*", default=[], help="sections: startup few signins ... reactor api minion"
     )
     options = parser.parse_args()
     if not os.path.exists(options.swarm):

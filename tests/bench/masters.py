@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tests.bench import reactor
+from tests.bench import api, reactor
 from tests.bench.machine import pss_mib
 from tests.harness import ROOT, OurMaster, OurMinion, StockMaster, StockMinion, until
 
@@ -164,7 +164,7 @@ class MasterBench:
         """All sections, or those named."""
         sections: list[Callable[[], None]] = [
             self.startup, self.few, self.signins, self.many, self.files, self.pillars, self.idle,
-            self.command, self.flood, self.reactor,
+            self.command, self.flood, self.reactor, self.api,
         ]  # fmt: skip
         if self.kind == DEBIAN:
             sections = [self.startup, self.few, self.signins, self.files, self.pillars]
@@ -311,6 +311,10 @@ class MasterBench:
     def reactor(self) -> None:
         """What reactions to events cost."""
         reactor.section(self)
+
+    def api(self) -> None:
+        """What requests of the HTTP API cost."""
+        api.section(self)
 
     def flood(self) -> None:
         """How long eight minions wait for their answers while a stranger floods the port."""
