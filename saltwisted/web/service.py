@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from twisted.internet.defer import maybeDeferred
+from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
 from twisted.protocols.tls import TLSMemoryBIOFactory
@@ -103,8 +103,11 @@ class Api:
                 always=True,
             )
 
-    async def stopService(self) -> None:
+    def stopService(self) -> Deferred[None]:
         """Answer nobody any more; who listens is told that it is over."""
+        return Deferred.fromCoroutine(self._stop())
+
+    async def _stop(self) -> None:
         listening, self._listening = self._listening, None
         closed = maybeDeferred(listening.stopListening) if listening is not None else None
         if listening is not None:
