@@ -132,7 +132,7 @@ class BodyTests(SynchronousTestCase):
             (b"!!python/object/apply:os.system [id]", "text/yaml"),
             (b"[" * 5000, "application/x-yaml"),
             (b"\xc1", "application/x-msgpack"),
-            (b"&".join(b"a%d=1" % n for n in range(10_000)), bodies.FORM),
+            (b"&".join(b"a%d=1" % n for n in range(100_000)), bodies.FORM),
             (b"arg=" + b"[" * 20_000, bodies.FORM),
             (b"kwarg=x&client=runner&fun=test.arg", bodies.FORM),
             (b"7", "application/json"),
