@@ -4,6 +4,9 @@ Metrics and health of real daemons.
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +15,7 @@ from http.client import HTTPConnection
 from typing import Any
 from unittest.mock import patch
 
+import yaml
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThread
@@ -22,8 +26,35 @@ from saltwisted.errors import ConfigError
 from saltwisted.roles.metrics import Measures
 from saltwisted.testing.cluster import LocalCluster
 from saltwisted.testing.ports import reserve_ports
-from tests.harness import OurMaster, OurMinion, scratch, until
+from tests.harness import ROOT, OurMaster, OurMinion, scratch, until
 from tests.web.test_metrics import values
+
+CLUSTER = {
+    "saltwisted_link_up",
+    "saltwisted_replication_lag",
+    "saltwisted_roots_conflicts",
+    "saltwisted_roots_lag",
+    "saltwisted_roots_suspended",
+}
+"""Of what alerts and dashboard ask for, what a lone master has nothing to say of."""
+
+
+def wanted() -> set[str]:
+    """What alerts and dashboard ask for."""
+    with open(os.path.join(ROOT, "etc", "prometheus", "rules.yml"), encoding="utf-8") as file:
+        rules = yaml.safe_load(file)
+    with open(os.path.join(ROOT, "etc", "grafana", "saltwisted.json"), encoding="utf-8") as file:
+        board = json.load(file)
+    exprs = [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
+    exprs += [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    found = set(re.findall(r"\b(?:salt|saltwisted|process)_[a-z_]+", " ".join(exprs)))
+    assert len(found) > 20, found
+    return found
+
+
+def told(text: bytes) -> set[str]:
+    """The names of which a page of metrics tells, with or without values."""
+    return {line.split()[2] for line in text.decode().splitlines() if line.startswith("# TYPE")}
 
 
 def get(port: int, path: str, host: str = "127.0.0.1") -> tuple[int, bytes]:
@@ -64,7 +95,9 @@ class LoneMasterTests(SynchronousTestCase):
         until("the minion", lambda: '"m1": true' in master.command("salt", *ping).stdout)
         master.salt("m1", "test.false_not_there")
 
-        found = values(get(port, "/metrics")[1])
+        page = get(port, "/metrics")[1]
+        self.assertEqual(wanted() - told(page), CLUSTER)
+        found = values(page)
         key = "function=test.ping,state=,success=true"
         self.assertGreaterEqual(found[f"salt_function_responses_total{{{key}}}"], 1)
         key = "function=test.false_not_there,state=,success=false"
@@ -168,7 +201,10 @@ class MemberTests(TestCase):
 
         await cluster.until("the link", links)
         self.assertEqual((await ask(b, "/readyz"))[0], 200)
-        found = values((await ask(a, "/metrics"))[1])
+        page = (await ask(a, "/metrics"))[1]
+        # It is by minion, and none has returned anything yet
+        self.assertEqual(wanted() - told(page), {"salt_function_status"})
+        found = values(page)
         self.assertEqual(found["saltwisted_roots_conflicts{share=file/base/0}"], 0)
         self.assertIn("saltwisted_roots_lag{share=file/base/0}", found)
         self.assertIn("saltwisted_replication_lag{node=b,what=keys}", found)
