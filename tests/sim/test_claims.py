@@ -185,7 +185,7 @@ class MutationTests(SynchronousTestCase):
     def test_a_holder_that_does_not_look(self) -> None:
         """A holder that acts without asking whether it still holds acts too late."""
         with mock.patch.object(ClusterClaims, "holds", lambda self, claim: True):
-            self.caught(first=45)
+            self.caught(first=55)
 
     def test_plans_are_forgotten(self) -> None:
         """Who gets the key of a dead holder has to be told what that had begun."""
