@@ -110,6 +110,36 @@ class ClusterPlayground(Playground):
         _write(path, f"motd:\n  test.show_notification:\n    - text: {text}\n")
         return path
 
+    def write_deploy(self, node: Daemon) -> str:
+        """Put an orchestration into a node's directory, and the state that it applies."""
+        folder = os.path.join(node.directory, "files")
+        _write(
+            os.path.join(folder, "app.sls"),
+            "install:\n  cmd.run:\n    - name: echo {{ grains.id }} has version "
+            f"{{{{ pillar.version }}}} >> {self.deployed}; sleep 2\n",
+        )
+        path = os.path.join(folder, "deploy.sls")
+        _write(
+            path,
+            "web:\n  salt.state:\n    - tgt: 'demo-*'\n    - sls: app\n"
+            "    - pillar: {version: {{ pillar.version }}}\n    - batch: 1\n    - failhard: true\n"
+            "tell:\n  salt.runner:\n    - name: event.send\n    - tag: site/deployed\n"
+            "    - require: [{salt: web}]\n",
+        )
+        return path
+
+    @property
+    def deployed(self) -> str:
+        """The file that gets a line with each installation."""
+        return os.path.join(self.root, "deployed")
+
+    def installations(self) -> list[str]:
+        """What there is in it."""
+        if not os.path.exists(self.deployed):
+            return []
+        with open(self.deployed, encoding="utf-8") as file:
+            return file.read().splitlines()
+
     def start_nodes(self, nodes: list[Daemon], tick: Any) -> None:
         """Start nodes and wait until they serve."""
         for node in nodes:
@@ -285,8 +315,52 @@ class ClusterDemo(Demo):
             raise PlaygroundError("the job has no id", node)
         return found[0]
 
+    def _deploy(self, place: ClusterPlayground, first: Daemon, second: Daemon) -> str:
+        """Begin a rolling deploy, and wait until it is in the middle; its id."""
+        place.write_deploy(first)
+        self._command(
+            "Write a rolling deploy, and have all nodes know it",
+            ["roots", "sync", "--wait"],
+            [],
+            first,
+        )
+        words = ["salt-run", "--async", "state.orch", "deploy", "pillar={version: 7}"]
+        self._command(f"Begin it on {first.name}: one minion after the other", words, [], first)
+        self._step(
+            "Wait until it is at the first minion",
+            lambda: place.wait(
+                lambda: bool(place.installations()), "the deploy", self._tick, first
+            ),
+            ["cat", place.deployed],
+        )
+        listed = self._command("How is it?", ["orch", "list"], ["running"], second)
+        found = re.search(r"[0-9]{20}", listed)
+        if found is None:
+            raise PlaygroundError("the deploy has no id", first)
+        return found[0]
+
+    def _deployed(
+        self, place: ClusterPlayground, names: list[str], second: Daemon, jid: str
+    ) -> None:
+        """Another node has gone on with the deploy; each minion has it once."""
+        self._command(
+            "Another node goes on with the deploy, with the minion where it was",
+            ["orch", "show", jid, "--follow"],
+            ["done"],
+            second,
+        )
+        found = sorted(place.installations())
+        if found != [f"{name} has version 7" for name in sorted(names)]:
+            raise PlaygroundError(f"the deploy has left {found}", second)
+        self._step("Each minion has it once", lambda: None, ["cat", place.deployed])
+        self.report["steps"][-1]["output"] = "\n".join(found)
+        for line in found:
+            self._say(f"        {line}")
+
     def _kill_one(self, place: ClusterPlayground, names: list[str]) -> None:
-        first, second = place.nodes[0], place.nodes[1]
+        # A cluster that is young, or has two nodes, decides nothing without the first one
+        first, second = place.nodes[-1], place.nodes[0]
+        deploy = self._deploy(place, first, second)
         jid = self._give_job(first)
 
         assert first.process is not None
@@ -305,6 +379,7 @@ class ClusterDemo(Demo):
             survived,
             second,
         )
+        self._deployed(place, names, second, deploy)
         self._command(
             f"And commands all minions without {first.name}",
             ["salt", "*", "test.ping"],

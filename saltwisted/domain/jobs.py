@@ -52,6 +52,8 @@ class RunningJob:
 
     @ivar expected: minions that should return; grows when others are found to run it.
     @ivar accepted: ids that may be asked; C{None} means all.
+    @ivar grace: seconds from the beginning in which nobody is given up: returns may be on their way
+        to a master that is away.
     """
 
     jid: str
@@ -59,16 +61,18 @@ class RunningJob:
     timeout: float
     gather: float
     accepted: frozenset[str] | None = None
+    grace: float = 0.0
     returned: set[str] = field(factory=set)
     done: bool = False
     _missing: int = 0
     _due: float = 0.0
+    _late: float = 0.0
     _until: dict[str, float] = field(factory=dict)
     _running: bool = True
 
     def begin(self, now: float) -> list[Effect]:
         """The job was published."""
-        self._due = now + self.timeout
+        self._due, self._late = now + self.timeout, now + self.grace
         self._missing = len(self.expected)
         self._until = dict.fromkeys(self.expected, self._due)
         return self._finish() if not self.expected else []
@@ -140,6 +144,10 @@ class RunningJob:
             )
             return [PublishFindJob(askable)] if askable else []
         if any(now < self._until.get(minion_id, 0.0) for minion_id in missing):
+            return []
+        if now < self._late:
+            self._running = True
+            self._due = max(now + 1.0, min(now + self.timeout, self._late))
             return []
         return self._finish()
 

@@ -21,6 +21,9 @@ from saltwisted.domain.jobs import Done, Effect, PublishFindJob, RunningJob, Yie
 from saltwisted.master.ground import Ground
 from saltwisted.transports.deferreds import let_go
 
+LATE = 75.0
+"""Seconds for which a job that another master has published is waited for at least."""
+
 
 class Publish(Protocol):
     """
@@ -86,7 +89,9 @@ class AwaitedJob:
             if not published.get("jid"):
                 return
             self._early.extend(published.get("returned", {}).items())
-            self._begin(jid, published["minions"])
+            # Its minions may have to find another master first
+            grace = LATE if "returned" in published else 0.0
+            self._begin(jid, published["minions"], grace)
             while True:
                 while self._items:
                     yield self._items.popleft()
@@ -103,8 +108,8 @@ class AwaitedJob:
     def _listen(self, prefix: str, receiver: Callable[[str, Mapping[str, Any]], None]) -> None:
         self._stops.append(self._ground.bus.subscribe(prefix, receiver))
 
-    def _begin(self, jid: str, minions: list[str]) -> None:
-        self._job = RunningJob(jid, set(minions), self._timeout, self._gather)
+    def _begin(self, jid: str, minions: list[str], grace: float) -> None:
+        self._job = RunningJob(jid, set(minions), self._timeout, self._gather, grace=grace)
         self._apply(self._job.begin(self._ground.clock.seconds()))
         early, self._early = self._early, []
         for minion, data in early:

@@ -93,6 +93,8 @@ class DemoTests(SynchronousTestCase):
             self.assertIn(wanted, titles)
         (once,) = [step["output"] for step in report["steps"] if step["title"] == "Once"]
         self.assertEqual(once, "Hello, demo-1")
+        (each,) = [s["output"] for s in report["steps"] if s["title"] == "Each minion has it once"]
+        self.assertEqual(each, "demo-1 has version 7\ndemo-2 has version 7")
         self.assertEqual(self.left(), [])
 
     def test_interrupted(self) -> None:

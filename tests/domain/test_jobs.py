@@ -55,6 +55,30 @@ class RunningJobTests(SynchronousTestCase):
         self.assertEqual(machine.got("x", OK), [Yield("x", OK)])
         self.assertFalse(machine.done)
 
+    def test_grace(self) -> None:
+        """
+        Who does not run it any more is asked again and again while his return may be on its way to
+        a master that is away, and given up after that.
+        """
+        for returns_at in (40.0, 1e9):
+            machine = RunningJob("1", {"a"}, 5.0, 10.0, grace=75.0)
+            machine.begin(0.0)
+            asked, now, effects = 0, 0.0, []
+            while not machine.done:
+                due = machine.next_tick()
+                assert due is not None and due > now
+                now = due
+                effects = machine.got("a", OK) if now >= returns_at else machine.tick(now)
+                if effects == [PublishFindJob(("a",))]:
+                    asked += 1
+                    machine.asked(now)
+                    machine.answered("a", IDLE, now + 1.0)
+            if returns_at == 40.0:
+                self.assertEqual(effects, [Yield("a", OK), Done(())])
+            else:
+                self.assertEqual((effects, asked), ([Done(("a",))], 5))
+                self.assertTrue(75.0 <= now <= 90.0, now)
+
     def test_dead_minion(self) -> None:
         """Who is silent is asked after the timeout, and given up after C{gather_job_timeout}."""
         machine = job("a", "b")
