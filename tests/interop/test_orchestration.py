@@ -424,7 +424,8 @@ class OrchestrationTests(SynchronousTestCase):
     def case_master_dies(self) -> None:
         """
         Who waits for a run whose master is killed is told its jid, and does not end with 0; the
-        process of the run ends too.
+        process of the run ends too. When the master is back, the run goes on to its end: each
+        step is done once.
         """
         done: dict[str, Any] = {}
 
@@ -444,5 +445,18 @@ class OrchestrationTests(SynchronousTestCase):
         self.assertEqual(done["it"].returncode, 2)
         self.assertIn(f"orchestration {jid}", done["it"].stderr)
         until("the end of the run's process", lambda: not os.path.exists(f"/proc/{pid}"))
-        self.go(0)
         self.assertEqual(self.marked(), ["0"])
+
+        for number in range(3):
+            self.go(number)
+        self.master.up()
+
+        def state() -> str:
+            client = self.master.control()
+            try:
+                return str(client.call("orch.show", jid=jid)["state"])
+            finally:
+                client.close()
+
+        until("the end of the run", lambda: state() != "running")
+        self.assertEqual((state(), self.marked()), ("done", ["0", "1", "2"]))
