@@ -170,6 +170,13 @@ class BrowserTests(BrowserRig):
         self.browser.cookies[name] = f"{text.partition('.')[0]}.{encoded(b'/other')}"
         self.assertIn("begun no such login", self.refused(back))
 
+    def test_other_node(self) -> None:
+        """Any node ends what another one has begun: the browser has all that is needed."""
+        back = self.browser.at_provider(self.browser.begin("/login/oidc?next=/app"))
+        self.browser.api = self.made()
+        reply = self.browser.ask(back)
+        self.assertEqual((reply.status, reply.headers["location"]), (302, ["/app"]))
+
     def test_other_browser(self) -> None:
         """T-EAUTH-10: a way back that somebody else has begun logs this browser in nowhere."""
         theirs = Browser(self.api)

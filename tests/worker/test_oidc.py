@@ -10,7 +10,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.config.logins import OPTIONS, problems
+from saltwisted.config.logins import CALLBACK, OPTIONS, problems
 from saltwisted.domain.bearer import AGAIN, FRESH, STALE
 from saltwisted.domain.eauth import Proof, credentials
 from saltwisted.worker.process.oidc import Oidc
@@ -18,6 +18,8 @@ from tests.certificates import Authority
 from tests.harness import scratch
 from tests.provider import Provider, rsa_key
 from tests.webserver import WebServer
+
+BACK = f"https://salt.example{CALLBACK}"
 
 
 class OidcTests(SynchronousTestCase):
@@ -151,6 +153,12 @@ class OidcTests(SynchronousTestCase):
         """What of the option cannot work, or is not to be trusted, is said at the start."""
         good = {"^issuer": "https://a", "^audience": ["x"], "ops%": ["test.*"]}
         self.assertEqual(problems({"oidc": good}), [])
+        browsers = {
+            **good,
+            "^client_id": "x",
+            "^redirect_uri": ["http://localhost:8000" + CALLBACK],
+        }
+        self.assertEqual(problems({"oidc": browsers}), [])
         for changes, words in (
             ({"^issuer": ""}, "^issuer is needed"),
             ({"^audience": ""}, "^audience is needed"),
@@ -160,6 +168,13 @@ class OidcTests(SynchronousTestCase):
             ({"^leeway": "long"}, "^leeway"),
             ({"^leeway": 5000}, "^leeway"),
             ({"^isuer": "x"}, "did you mean '^issuer'?"),
+            ({"^client_secret": "x"}, "did you mean '^client_secret_file'?"),
+            ({"^client_id": "x"}, "^redirect_uri is needed"),
+            ({"^redirect_uri": BACK}, "^client_id is needed"),
+            ({"^client_id": "x", "^redirect_uri": [BACK, 5]}, "a list of texts"),
+            ({"^client_id": "x", "^redirect_uri": BACK.replace("s:", ":")}, "no address of https"),
+            ({"^client_id": "x", "^redirect_uri": f"{BACK}/more"}, "does not end with"),
+            ({"^client_id": "x", "^redirect_uri": BACK, "^scope": "email"}, "'openid'"),
         ):
             (found,) = problems({"oidc": {**good, **changes}})
             self.assertIn(words, found)
