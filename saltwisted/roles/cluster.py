@@ -144,6 +144,7 @@ class Node:
         )
         ctx = member.master.ctx
         self._measures.show(member.figures, ctx.keys.accepted_ids, ctx.bus)
+        self._measures.serve_on(member.master.api)
         return member
 
     def _local(self) -> dict[str, Any]:

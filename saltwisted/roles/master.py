@@ -103,6 +103,7 @@ def build(reactor: Any, config_dir: str | None, log_level: str | None) -> Ordere
     master = Master(stores, stores.seams())
     measures = Measures(reactor, config, master.waiting, master.summary, master.figures)
     measures.show(master.figures, stores.keys.accepted_ids, stores.bus)
+    measures.serve_on(master.api)
     return OrderedService(
         reactor,
         [

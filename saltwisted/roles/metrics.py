@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet.threads import deferToThreadPool
+from twisted.logger import Logger
 
 from saltwisted.config.options import MasterConfig
 from saltwisted.domain.metrics.jobs import JobFigures
@@ -35,6 +36,8 @@ class Measures:
     @ivar parts: what to start first and stop last; nothing where nothing is to be served.
     """
 
+    log = Logger()
+
     def __init__(
         self,
         reactor: Any,
@@ -51,12 +54,28 @@ class Measures:
         """
         self.parts: list[Any] = []
         self._telemetry: Telemetry | None = None
+        self._table: Any = None
         settings = settings_of(config.metrics)
         if settings is not None:
-            self._telemetry, port = _made(
+            self._telemetry, port, table = _made(
                 reactor, settings, lambda: (not waiting(), summary()), figures
             )
             self.parts.append(port)
+            if settings.api:
+                self._table = table
+
+    def serve_on(self, api: Any) -> None:
+        """
+        Tell it on the port of the HTTP API as well, where the block says so.
+
+        @param api: C{None} where there is none.
+        """
+        if self._table is None:
+            return
+        if api is None:
+            self.log.warn("metrics: api is true, and there is no HTTP API to tell them")
+        else:
+            api.offer(self._table)
 
     def show(self, figures: Figures, accepted: Callable[[], Any], bus: EventBus) -> None:
         """
@@ -73,9 +92,10 @@ def _made(
     settings: MetricsSettings,
     ready: Callable[[], tuple[bool, str]],
     figures: Figures,
-) -> tuple[Telemetry, Any]:
-    """What is told, and where."""
+) -> tuple[Telemetry, Any, Any]:
+    """What is told, and where: on its port, and by which endpoints of the API."""
     try:
+        from saltwisted.web.apimeasures import ApiMeasures
         from saltwisted.web.measures import MeasuresPort
         from saltwisted.web.metrics import Telemetry
     except ModuleNotFoundError as error:
@@ -87,4 +107,5 @@ def _made(
     jobs = JobFigures(settings.minions, settings.functions)
     telemetry = Telemetry(reactor, jobs, time.time, in_thread, figures)
     port = PORT if settings.port is None else settings.port
-    return telemetry, MeasuresPort(reactor, settings.host, port, telemetry, ready)
+    own = MeasuresPort(reactor, settings.host, port, telemetry, ready)
+    return telemetry, own, ApiMeasures(telemetry, ready).table

@@ -5,7 +5,7 @@ The API as a part of a master: listens, and hangs up at the end.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred, maybeDeferred
@@ -15,6 +15,7 @@ from twisted.protocols.tls import TLSMemoryBIOFactory
 
 from saltwisted.config.api import ApiOptions
 from saltwisted.errors import PortError
+from saltwisted.web.exchange import Endpoint
 from saltwisted.web.http import ApiFactory, ApiRequest
 from saltwisted.web.site import Site
 
@@ -61,6 +62,14 @@ class Api:
             counters,
             written,
         )
+
+    def offer(self, table: Callable[[bool], Mapping[str, Endpoint]]) -> None:
+        """
+        Have more endpoints.
+
+        @param table: makes them; told whether figures are for everybody.
+        """
+        self.site.offer(table(bool(self._options.stats_disable_auth)))
 
     @property
     def port(self) -> int:

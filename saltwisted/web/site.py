@@ -116,6 +116,10 @@ class Site:
         self._stopping = False
         self._prefix = [part for part in options.root_prefix.split("/") if part]
 
+    def offer(self, endpoints: Mapping[str, Endpoint]) -> None:
+        """Have these as well; names that are taken stay what they are."""
+        self.endpoints = {**endpoints, **self.endpoints}
+
     # -- requests
 
     def take(self, request: ApiRequest) -> None:

@@ -8,9 +8,11 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from http.client import HTTPConnection
 from typing import Any
 from unittest.mock import patch
@@ -57,13 +59,27 @@ def told(text: bytes) -> set[str]:
     return {line.split()[2] for line in text.decode().splitlines() if line.startswith("# TYPE")}
 
 
-def get(port: int, path: str, host: str = "127.0.0.1") -> tuple[int, bytes]:
+def get(
+    port: int, path: str, host: str = "127.0.0.1", headers: Mapping[str, str] | None = None
+) -> tuple[int, bytes]:
     """Status and body."""
     connection = HTTPConnection(host, port, timeout=60)
     try:
-        connection.request("GET", path)
+        connection.request("GET", path, headers=headers or {})
         answer = connection.getresponse()
         return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+def login(port: int) -> str:
+    """A session of fred's at an API."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        low = {"username": "fred", "password": "fredpw", "eauth": "file"}
+        told = {"Content-Type": "application/json", "Accept": "application/json"}
+        connection.request("POST", "/login", json.dumps(low), told)
+        return str(json.loads(connection.getresponse().read())["return"][0]["token"])
     finally:
         connection.close()
 
@@ -74,19 +90,28 @@ class LoneMasterTests(SynchronousTestCase):
     def test_a_day(self) -> None:
         """
         A master with C{metrics: {}} in its configuration is ready when it serves; a job and its
-        return count, a failed one as such, and promtool has nothing to say.
+        return count, a failed one as such, and promtool has nothing to say. With C{api: true} the
+        port of the HTTP API tells the same, the figures to whoever has logged in.
         """
         home = scratch(self)
-        (port,) = reserve_ports(1)
+        port, api = reserve_ports(2)
+        with open(os.path.join(home, "users"), "w", encoding="utf-8") as file:
+            file.write("fred:fredpw\n")
         master = OurMaster(
             home,
             auto_accept=True,
-            metrics={"port": port, "minions": True, "functions": ["test.ping"]},
+            metrics={"port": port, "minions": True, "functions": ["test.ping"], "api": True},
+            external_auth={"file": {"^filename": f"{home}/users", "fred": ["test.*"]}},
+            rest_twisted={"port": api, "host": "127.0.0.1", "disable_ssl": True},
         )
         self.addCleanup(master.kill)
         master.up()
         until("the master to be ready", lambda: get(port, "/readyz")[0] == 200)
         self.assertEqual(get(port, "/livez"), (200, b"live\n"))
+        until("the API", lambda: not socket.socket().connect_ex(("127.0.0.1", api)))
+        self.assertEqual(get(api, "/livez"), (200, b"live\n"))
+        self.assertEqual(get(api, "/readyz")[0], 200)
+        self.assertEqual(get(api, "/metrics")[0], 401)
         minion = OurMinion(home, master, "m1")
         self.addCleanup(minion.kill)
         minion.start()
@@ -108,6 +133,9 @@ class LoneMasterTests(SynchronousTestCase):
         self.assertGreaterEqual(found["saltwisted_requests_total{command=_return}"], 2)
         self.assertGreater(found["saltwisted_sign_ins_total{result=accept}"], 0)
         self.assertGreater(found["process_resident_memory_bytes"], 1e7)
+        token = {"X-Auth-Token": login(api)}
+        status, text = get(api, "/metrics", headers=token)
+        self.assertEqual((status, values(text)["saltwisted_keys{state=accepted}"]), (200, 1))
         if shutil.which("promtool"):
             text = get(port, "/metrics")[1]
             said = subprocess.run(
@@ -162,7 +190,8 @@ class MemberTests(TestCase):
     def test_two(self) -> Deferred[None]:
         """
         A node says from its start why it is not ready; as a member it tells of its links, what
-        others lack of it and its roots, and when the other one has gone, that it has.
+        others lack of it and its roots, and when the other one has gone, that it has. The port of
+        a member's HTTP API says so too, where C{api: true}.
         """
         return Deferred.fromCoroutine(self._two())
 
@@ -171,10 +200,11 @@ class MemberTests(TestCase):
         self.addCleanup(shutil.rmtree, folder, True)
         cluster = LocalCluster(reactor, folder, ("a", "b"))
         self.addCleanup(cluster.stopping)
-        (port,) = reserve_ports(1)
+        port, api = reserve_ports(2)
         for node in cluster.nodes:
-            block = {"host": node.address, "port": port, "minions": True}
-            node.config = node.config.evolve(metrics=block)
+            block = {"host": node.address, "port": port, "minions": True, "api": True}
+            rest = {"host": node.address, "port": api, "disable_ssl": True}
+            node.config = node.config.evolve(metrics=block, rest_twisted=rest)
         a, b = cluster.nodes
 
         async def ask(node: Any, path: str) -> tuple[int, bytes]:
@@ -201,6 +231,8 @@ class MemberTests(TestCase):
 
         await cluster.until("the link", links)
         self.assertEqual((await ask(b, "/readyz"))[0], 200)
+        for path, status in (("/livez", 200), ("/readyz", 200), ("/metrics", 401)):
+            self.assertEqual((await deferToThread(get, api, path, b.address))[0], status)
         page = (await ask(a, "/metrics"))[1]
         # It is by minion, and none has returned anything yet
         self.assertEqual(wanted() - told(page), {"salt_function_status"})

@@ -25,7 +25,7 @@ STOCK = frozenset(
     )
 )  # fmt: skip
 """Words of Salt's block."""
-OURS = frozenset(("host", "port", "minions", "functions"))
+OURS = frozenset(("host", "port", "minions", "functions", "api"))
 MOST_FUNCTIONS = 20
 
 
@@ -38,12 +38,14 @@ class MetricsSettings:
     @ivar port: C{None} when the block names none: then L{PORT}.
     @ivar minions: whether there are series for each minion.
     @ivar functions: of these the last result is told for each minion.
+    @ivar api: whether the port of the HTTP API tells them as well.
     """
 
     host: str = HOST
     port: int | None = None
     minions: bool = False
     functions: tuple[str, ...] = ("state.highstate",)
+    api: bool = False
 
 
 def settings_of(block: Any) -> MetricsSettings | None:
@@ -68,8 +70,9 @@ def settings_of(block: Any) -> MetricsSettings | None:
     return MetricsSettings(
         host=_host(block.get("host", nested.get("host", HOST))),
         port=_port(block.get("port", nested.get("port"))),
-        minions=_flag(block.get("minions", False)),
+        minions=_flag("minions", block.get("minions", False)),
         functions=_functions(block.get("functions", MetricsSettings().functions)),
+        api=_flag("api", block.get("api", False)),
     )
 
 
@@ -87,9 +90,9 @@ def _port(value: Any) -> int | None:
     return int(value)
 
 
-def _flag(value: Any) -> bool:
+def _flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise ConfigError(f"metrics: minions is true or false, not {value!r}")
+        raise ConfigError(f"metrics: {name} is true or false, not {value!r}")
     return value
 
 
