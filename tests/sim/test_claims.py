@@ -18,7 +18,8 @@ from saltwisted.domain.claims.claimant import Round
 from saltwisted.domain.claims.electorate import Electorate
 from saltwisted.domain.claims.voter import settle_seconds
 from saltwisted.stores import claims as table
-from tests.sim.claims import DUTIES, WINDOW, Broken, Growing, World
+from saltwisted.transports.deferreds import as_deferred
+from tests.sim.claims import DUTIES, WINDOW, Broken, Growing, World, new_disk
 from tests.sim.play import count
 
 SEEDS = count(12, 200, 100_000)
@@ -126,6 +127,35 @@ class Survivor(World):
         self.check()
 
 
+class Forgetful(World):
+    """Of two members the first, which decides alone, loses its disk; the second may be away."""
+
+    grows, sizes = 0.0, (2,)
+
+    def run(self) -> None:
+        """Duties are begun by growing terms, which the world looks at; then both claim."""
+        self.advance(20.0)
+        a, b = self.nodes["a"], self.nodes["b"]
+        if self.seed % 2:
+            # What the first grants now, nobody else hears
+            b.kill()
+            for name in DUTIES:
+                for _ in range(3):
+                    _ = as_deferred(a.claims.release(name))
+                    self.advance(3.0)
+                    a.want(name)
+                    self.advance(3.0)
+        a.kill()
+        a.disk = new_disk()
+        self.start(a)
+        if not b.alive:
+            self.start(b)
+        self.heal()
+        self.advance(130.0)
+        self.is_well = True
+        self.check()
+
+
 class FoundingTests(SynchronousTestCase):
     """Who votes in a young cluster."""
 
@@ -217,6 +247,14 @@ class MutationTests(SynchronousTestCase):
         """Nor which terms it had given: they must not be given again."""
         with mock.patch.object(voter.Voter, "leap", lambda self: []):
             self.caught(first=60)
+
+    def test_terms_of_a_lost_disk(self) -> None:
+        """Nor must a member that has lost its own, and decides alone, begin with terms anew."""
+        for seed in range(4):
+            Forgetful(seed).run()
+
+        with mock.patch.object(voter.Voter, "leap", lambda self: []):
+            self.caught(most=4, world=Forgetful)
 
     def test_votes_of_another_cluster(self) -> None:
         """Who was alone and joins must not go by the electorate of which it was the only member."""

@@ -27,6 +27,7 @@ from saltwisted.domain.claims.messages import (
     decode_replies,
     encode_questions,
     encode_replies,
+    highest_in,
 )
 from saltwisted.domain.claims.voter import Voter, Write, node_of
 from saltwisted.errors import RemoteError, RequestTimeout, SaltwistedError, WireError
@@ -111,7 +112,7 @@ class Ballots:
             asked.round = Round(electorate, self.gone(), self.two)
         questions = [asked.question for asked in pending]
         linked = self.linked()
-        body = encode_questions(electorate, self.holder, questions)
+        body = encode_questions(electorate, self.holder, questions, voter.highest)
         for seat in electorate.seats():
             link = linked.get(seat.key)
             if seat.key == self.key:
@@ -141,7 +142,7 @@ class Ballots:
         said, unsaid = (self.abstaining, self.ready) if abstains else (self.ready, self.abstaining)
         said.add(key)
         unsaid.discard(key)
-        await self.learn(electorate)
+        await self.learn(electorate, answer)
         return replies
 
     def failed(self, failure: Any, seat: Seat) -> None:
@@ -187,6 +188,7 @@ class Ballots:
         electorate, questions = decode_questions(body)
         if any(node_of(question.holder) != node for question in questions):
             raise WireError("claims for another node")
+        await self.learn(electorate, body)
         replies = await self._vote(electorate, questions)
         for question, reply in zip(questions, replies, strict=True):
             if question.act == WANT and reply.said == GRANTED and not question.is_duty:
@@ -195,7 +197,7 @@ class Ballots:
         voter = self.voter
         own = voter.electorate if voter is not None else None
         abstains = voter is None or self._clock.seconds() < voter.abstains
-        return encode_replies(own, self.key, replies, abstains)
+        return encode_replies(own, self.key, replies, abstains, voter.highest if voter else 0)
 
     # -- who votes
 
@@ -209,10 +211,18 @@ class Ballots:
     def linked(self) -> dict[str, Any]:
         return {self._key_of(link): link for link in self._peers.links()}
 
-    async def learn(self, electorate: Electorate | None) -> None:
+    async def learn(self, electorate: Electorate | None, message: bytes = b"") -> None:
+        """
+        Who votes, as somebody says.
+
+        @param message: in which he says so.
+        @raises WireError: it makes no sense.
+        """
         voter = self.voter
         if voter is not None:
-            await self.write(voter.learn(electorate, self._clock.seconds()))
+            is_first = voter.electorate is None and message
+            highest = highest_in(message) if is_first else 0
+            await self.write(voter.learn(electorate, self._clock.seconds(), highest))
 
     def _link(self, link: Any, up: bool) -> None:
         self.deaf.discard(self._key_of(link))
@@ -224,9 +234,11 @@ class Ballots:
     async def greet(self, link: Any) -> None:
         """Say who votes, and hear it."""
         own = self.voter.electorate if self.voter is not None else None
+        highest = self.voter.highest if self.voter is not None else 0
         key = self._key_of(link)
         seat = Seat(link.node, key)
-        d = Deferred.fromCoroutine(self._ask_one(link, key, encode_questions(own, self.holder, ())))
+        body = encode_questions(own, self.holder, (), highest)
+        d = Deferred.fromCoroutine(self._ask_one(link, key, body))
         await d.addErrback(self.failed, seat)
 
     async def tell_all(self) -> None:
