@@ -19,7 +19,7 @@ from saltwisted.domain.claims.electorate import Electorate
 from saltwisted.domain.claims.voter import settle_seconds
 from saltwisted.stores import claims as table
 from saltwisted.transports.deferreds import as_deferred
-from tests.sim.claims import DUTIES, WINDOW, Broken, Growing, World, new_disk
+from tests.sim.claims import DUTIES, WINDOW, Broken, Growing, SimNode, World, new_disk
 from tests.sim.play import count
 
 SEEDS = count(12, 200, 100_000)
@@ -127,24 +127,45 @@ class Survivor(World):
         self.check()
 
 
-class Forgetful(World):
-    """Of two members the first, which decides alone, loses its disk; the second may be away."""
+class Left(World):
+    """Of two members the first has duties behind a cut, dies and is removed."""
 
     grows, sizes = 0.0, (2,)
+
+    def raise_terms(self, node: SimNode) -> None:
+        """What this node grants itself now, nobody else hears."""
+        for name in DUTIES:
+            for _ in range(3):
+                _ = as_deferred(node.claims.release(name))
+                self.advance(3.0)
+                node.want(name)
+                self.advance(3.0)
+
+    def run(self) -> None:
+        """Duties are begun by growing terms, which the world looks at."""
+        self.advance(20.0)
+        a, b = self.nodes["a"], self.nodes["b"]
+        self.cuts.add(frozenset("ab"))
+        self.cut(a, b)
+        self.raise_terms(a)
+        a.kill()
+        self.removed.add("a")
+        b.gone.add("a")
+        self.advance(60.0)
+        self.is_well = True
+        self.check()
+
+
+class Forgetful(Left):
+    """Of two members the first, which decides alone, loses its disk; the second may be away."""
 
     def run(self) -> None:
         """Duties are begun by growing terms, which the world looks at; then both claim."""
         self.advance(20.0)
         a, b = self.nodes["a"], self.nodes["b"]
         if self.seed % 2:
-            # What the first grants now, nobody else hears
             b.kill()
-            for name in DUTIES:
-                for _ in range(3):
-                    _ = as_deferred(a.claims.release(name))
-                    self.advance(3.0)
-                    a.want(name)
-                    self.advance(3.0)
+            self.raise_terms(a)
         a.kill()
         a.disk = new_disk()
         self.start(a)
@@ -245,8 +266,10 @@ class MutationTests(SynchronousTestCase):
 
     def test_terms_of_the_dead(self) -> None:
         """Nor which terms it had given: they must not be given again."""
+        Left(0).run()
+
         with mock.patch.object(voter.Voter, "leap", lambda self: []):
-            self.caught(first=60)
+            self.caught(most=3, world=Left)
 
     def test_terms_of_a_lost_disk(self) -> None:
         """Nor must a member that has lost its own, and decides alone, begin with terms anew."""
