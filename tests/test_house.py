@@ -45,6 +45,8 @@ LAW: dict[str, tuple[set[str], set[str], bool]] = {
     "modules": (PURE | {"worker"}, LIBRARIES, False),
     "states": (PURE | {"worker", "modules"}, LIBRARIES, False),
     "utils": (PURE | {"worker", "modules"}, LIBRARIES, False),
+    # One line at the top of a script; no row names it
+    "client": ({"worker"}, set(), False),
     # What site modules find as C{salt}; no row names it: nothing of ours imports it
     "compat": (PURE | {"worker", "modules", "states", "utils"}, LIBRARIES, False),
     "transports": (PURE, PEERS, False),

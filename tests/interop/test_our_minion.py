@@ -11,12 +11,15 @@ import hashlib
 import json
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.harness import (
+    ROOT,
     OurMaster,
     OurMinion,
     StockMaster,
@@ -27,6 +30,42 @@ from tests.harness import (
 
 MIB = 1024 * 1024
 MASTERS = ("3006", "3008", "ours")
+SCRIPT = """
+import json, sys
+import salt.client, salt.config, salt.runner, salt.wheel
+
+local = salt.client.LocalClient(sys.argv[1])
+found = {}
+found["cmd"] = local.cmd("*", "test.ping")
+found["words"] = {
+    k: [v["args"], {w: x for w, x in v["kwargs"].items() if not w.startswith("__")}]
+    for k, v in local.cmd("*", "test.arg", ["a", 1], kwarg={"b": [2]}).items()
+}
+found["list"] = local.cmd(["ours", "other"], "test.echo", ["x"], tgt_type="list")
+found["list"] = {k: v.partition("salt-run")[0] for k, v in found["list"].items()}
+found["full"] = {
+    k: {w: v[w] for w in ("ret", "retcode")}
+    for k, v in local.cmd("*", "cmd.run", ["exit 3"], full_return=True).items()
+}
+found["several"] = local.cmd("*", ["test.ping", "test.echo"], [[], ["y"]])
+found["nobody"] = local.cmd("nobody*", "test.ping")
+found["iter"] = [sorted((k, v["ret"]) for k, v in each.items())
+                 for each in local.cmd_iter("*", "test.echo", ["z"])]
+found["subset"] = local.cmd_subset("*", "test.ping", subset=1)
+job = local.run_job("*", "test.echo", ["later"])
+found["job"] = [sorted(job["minions"]), len(job["jid"])]
+found["returns"] = [
+    sorted((k, v["ret"]) for k, v in each.items())
+    for each in local.get_cli_returns(job["jid"], job["minions"], timeout=15) if each
+]
+found["async"] = len(local.cmd_async("*", "test.ping"))
+opts = salt.config.master_config(sys.argv[1])
+found["opts"] = [opts["publish_port"] > 0, opts["id"] != ""]
+found["runner"] = salt.runner.RunnerClient(opts).cmd("test.arg", ["r"], kwarg={"k": 1})
+found["wheel"] = salt.wheel.WheelClient(opts).call_func("key.list", match="acc")
+print()
+print(json.dumps(found, default=str))
+"""
 
 
 class Place:
@@ -76,6 +115,22 @@ class Place:
         with open(os.path.join(self.master.pillar_root, "common.sls"), "w") as handle:
             handle.write("greeting: hello\nwho: {{ grains['id'] }}\ndeep: {er: [1, 2]}\n")
 
+    def script(self, text: str) -> Any:
+        """What a script prints as JSON that is run beside the master, with its C{salt}."""
+        ours = isinstance(self.master, OurMaster)
+        first = "import saltwisted.client\n" if ours else ""
+        python = sys.executable if ours else f"{self.master.venv}/bin/python"
+        done = subprocess.run(
+            [python, "-W", "ignore", "-c", first + text, os.path.join(self.master.conf, "master")],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "PYTHONPATH": ROOT if ours else ""},
+        )
+        if done.returncode:
+            raise AssertionError(done.stderr)
+        return json.loads(done.stdout.splitlines()[-1])
+
     @classmethod
     def get(cls, kind: str) -> Place:
         """The place, made at the first call."""
@@ -103,6 +158,13 @@ class OurMinionTests(SynchronousTestCase):
         """It answers a ping."""
         for place in self.each():
             self.assertEqual(place.master.salt("*", "test.ping"), {"ours": True})
+
+    def test_scripts(self) -> None:
+        """A script with C{salt.client} beside our master says what it says beside stock's."""
+        stock = Place.get("3008").script(SCRIPT)
+        ours = Place.get("ours").script(SCRIPT)
+        self.assertEqual(ours, stock)
+        self.assertEqual(stock["cmd"], {"ours": True})
 
     def test_targets(self) -> None:
         """It is found by every type of target, and not by targets of others."""

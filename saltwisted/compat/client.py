@@ -1,0 +1,337 @@
+"""
+C{salt.client}: jobs from a script or a runner on the master's machine.
+
+The clients ask the master by its control socket, with the rights of the user who runs the script;
+so its C{publisher_acl} holds, and root may do everything. Nothing is read from the master's
+directories. Answers have stock's shapes: minions that do not answer are not in them.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from typing import Any
+
+from saltwisted.compat import exceptions
+from saltwisted.errors import RemoteError, TransportClosed
+from saltwisted.worker.control import ControlClient
+from saltwisted.worker.exceptions import SaltClientError
+
+MASTER = "/etc/salt/master"
+_SILENT = (
+    "Minion did not return. [No response]\nThe minions may not have all finished running and any"
+    " remaining minions will return upon completion. To look up the return data for this job"
+    " later, run the following command:\n\nsalt-run jobs.lookup_jid {}"
+)
+_PAUSE = 0.2
+"""Seconds between two looks at a job that somebody else has published."""
+
+
+def get_local_client(
+    c_path: str = MASTER, mopts: Mapping[str, Any] | None = None, *args: Any, **kwargs: Any
+) -> LocalClient:
+    """A client for the master of a configuration file, or of options that were read already."""
+    return LocalClient(c_path, mopts)
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """What a master refuses, as the exceptions that scripts know."""
+    try:
+        yield
+    except TransportClosed as error:
+        raise SaltClientError(
+            "Salt request timed out. The master is not responding. Is it running on this machine?"
+        ) from error
+    except RemoteError as error:
+        kind = getattr(exceptions, error.name, SaltClientError)
+        raise kind(error.message) from error
+
+
+def connected(opts: Mapping[str, Any]) -> ControlClient:
+    """A connection to the master of these options; it is made at the first question."""
+    return ControlClient(path=os.path.join(str(opts["sock_dir"]), "saltwisted.sock"))
+
+
+def arguments(arg: Any, kwarg: Any) -> list[Any]:
+    """What a function is called with, in one list."""
+    found = [arg] if isinstance(arg, str) or not isinstance(arg, Iterable) else list(arg)
+    if kwarg:
+        found.append({"__kwarg__": True, **kwarg})
+    return found
+
+
+class LocalClient:
+    """
+    Publishes jobs and gives their returns.
+
+    @param c_path: the master's configuration file.
+    @param mopts: its options, if they were read already.
+    """
+
+    def __init__(
+        self,
+        c_path: str = MASTER,
+        mopts: Mapping[str, Any] | None = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        if mopts is None:
+            from saltwisted.compat.config import client_config
+
+            mopts = client_config(c_path)
+        self.opts = dict(mopts)
+
+    def __enter__(self) -> LocalClient:
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self.destroy()
+
+    def destroy(self) -> None:
+        """Nothing is left open between two calls."""
+
+    def _load(
+        self, tgt: Any, fun: Any, arg: Any, tgt_type: str, ret: str, jid: str, kwarg: Any, more: Any
+    ) -> dict[str, Any]:
+        several = isinstance(fun, (list, tuple)) or (isinstance(fun, str) and "," in fun)
+        names = fun.split(",") if several and isinstance(fun, str) else fun
+        return {
+            "tgt": tgt,
+            "tgt_type": tgt_type,
+            "fun": list(names) if several else fun,
+            "arg": [arguments(each, None) for each in arg] if several else arguments(arg, kwarg),
+            "ret": ret,
+            "jid": jid,
+            "kwargs": {"delimiter": ":", **more},
+            "user": "",
+        }
+
+    def run_job(
+        self,
+        tgt: Any,
+        fun: Any,
+        arg: Any = (),
+        tgt_type: str = "glob",
+        ret: str = "",
+        timeout: float | None = None,
+        jid: str = "",
+        kwarg: Any = None,
+        listen: bool = False,
+        **kwargs: Any,
+    ) -> dict[str, Any]:
+        """
+        Publish, and do not wait.
+
+        @return: C{{"jid": ..., "minions": [...]}}; empty when the target means nobody.
+        @raises SaltClientError: no master answers.
+        @raises AuthorizationError: the user may not.
+        """
+        load = self._load(tgt, fun, arg, tgt_type, ret, jid, kwarg, kwargs)
+        with refusals(), closing(connected(self.opts)) as client:
+            answer = client.call("publish", **load)
+        if not answer.get("minions"):
+            return {}
+        return {"jid": answer["jid"], "minions": list(answer["minions"])}
+
+    def cmd_async(self, tgt: Any, fun: Any, *args: Any, **kwargs: Any) -> Any:
+        """Publish, and do not wait: the job's id, or 0 when the target means nobody."""
+        return self.run_job(tgt, fun, *args, **kwargs).get("jid", 0)
+
+    def cmd_iter(
+        self,
+        tgt: Any,
+        fun: Any,
+        arg: Any = (),
+        timeout: float | None = None,
+        tgt_type: str = "glob",
+        ret: str = "",
+        kwarg: Any = None,
+        **kwargs: Any,
+    ) -> Iterator[dict[str, Any]]:
+        """
+        Each minion's return as it comes: C{{id: {"ret": ..., "retcode": ..., "jid": ...}}}.
+
+        Ids of a list that the master does not know are among them at the end, with a text that
+        says so, as in stock.
+        """
+        load = self._load(tgt, fun, arg, tgt_type, ret, "", kwarg, kwargs)
+        waits = {
+            "timeout": timeout or self.opts["timeout"],
+            "gather_job_timeout": self.opts["gather_job_timeout"],
+        }
+        unknown: list[str] = []
+        job = ""
+        with refusals(), closing(connected(self.opts)) as client:
+            for item in client.stream("run", **load, **waits, full=True):
+                if item["kind"] == "return":
+                    yield {item["id"]: _full(item["data"])}
+                elif item["kind"] == "published":
+                    unknown = sorted(item.get("missing") or ())
+                    job = item["jid"]
+        for name in unknown:
+            yield {name: {"out": "no_return", "ret": _SILENT.format(job)}}
+
+    def cmd_iter_no_block(
+        self, tgt: Any, fun: Any, *args: Any, **kwargs: Any
+    ) -> Iterator[dict[str, Any] | None]:
+        """As L{cmd_iter}. Where stock yields C{None} while nothing comes, this waits."""
+        yield from self.cmd_iter(tgt, fun, *args, **kwargs)
+
+    def cmd_cli(
+        self, tgt: Any, fun: Any, *args: Any, **kwargs: Any
+    ) -> Iterator[dict[str, dict[str, Any]]]:
+        """As L{cmd_iter}."""
+        for name in ("verbose", "progress"):
+            kwargs.pop(name, None)
+        yield from self.cmd_iter(tgt, fun, *args, **kwargs)
+
+    def cmd(
+        self,
+        tgt: Any,
+        fun: Any,
+        arg: Any = (),
+        timeout: float | None = None,
+        tgt_type: str = "glob",
+        ret: str = "",
+        jid: str = "",
+        full_return: bool = False,
+        kwarg: Any = None,
+        **kwargs: Any,
+    ) -> dict[str, Any]:
+        """
+        Publish, wait, and give all returns: ids to values.
+
+        @param full_return: with the return codes: ids to C{{"ret": ..., "retcode": ...}}.
+        """
+        found: dict[str, Any] = {}
+        for each in self.cmd_iter(tgt, fun, arg, timeout, tgt_type, ret, kwarg, **kwargs):
+            found.update(each)
+        return found if full_return else {name: item["ret"] for name, item in found.items()}
+
+    def cmd_full_return(self, tgt: Any, fun: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """As L{cmd}, with the return codes."""
+        kwargs.pop("verbose", None)
+        found: dict[str, Any] = {}
+        for each in self.cmd_iter(tgt, fun, *args, **kwargs):
+            found.update(each)
+        return found
+
+    def cmd_subset(
+        self,
+        tgt: Any,
+        fun: str,
+        arg: Any = (),
+        tgt_type: str = "glob",
+        ret: str = "",
+        kwarg: Any = None,
+        subset: int = 3,
+        cli: bool = False,
+        progress: bool = False,
+        full_return: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        """As L{cmd}, for a few minions, chosen by chance among those that have the function."""
+        having = [
+            name
+            for name, functions in self.cmd(tgt, "sys.list_functions", tgt_type=tgt_type).items()
+            if isinstance(functions, list) and fun in functions
+        ]
+        random.SystemRandom().shuffle(having)
+        chosen = having[: int(subset)]
+        if cli:
+            return self.cmd_iter(chosen, fun, arg, None, "list", ret, kwarg, **kwargs)
+        return self.cmd(chosen, fun, arg, None, "list", ret, "", full_return, kwarg=kwarg, **kwargs)
+
+    def get_cli_returns(
+        self,
+        jid: str,
+        minions: Iterable[str],
+        timeout: float | None = None,
+        tgt: Any = "*",
+        tgt_type: str = "glob",
+        **kwargs: Any,
+    ) -> Iterator[dict[str, Any]]:
+        """
+        The returns of a job that was published already, as they come; at most for C{timeout}
+        seconds after the last.
+        """
+        waiting = set(minions)
+        patience = float(timeout or self.opts["timeout"])
+        end = time.monotonic() + patience
+        while waiting:
+            for name, item in self.get_cache_returns(jid).items():
+                if name in waiting:
+                    waiting.discard(name)
+                    end = time.monotonic() + patience
+                    yield {name: item}
+            if time.monotonic() >= end:
+                return
+            if waiting:
+                time.sleep(_PAUSE)
+
+    def get_iter_returns(
+        self, jid: str, minions: Iterable[str], timeout: float | None = None, **kwargs: Any
+    ) -> Iterator[dict[str, Any]]:
+        """As L{get_cli_returns}."""
+        yield from self.get_cli_returns(jid, minions, timeout)
+
+    def get_cache_returns(self, jid: str) -> dict[str, Any]:
+        """
+        The returns of a job so far: ids to C{{"ret": ...}}.
+
+        Who is not root needs a rule for the runner C{jobs.list_job}.
+        """
+        with refusals(), closing(connected(self.opts)) as client:
+            job = client.call("runner", fun="jobs.list_job", arg=[str(jid)])["return"]
+        result = job.get("Result") if isinstance(job, Mapping) else None
+        return {name: _full(item) for name, item in (result or {}).items()}
+
+    def get_full_returns(
+        self, jid: str, minions: Iterable[str], timeout: float | None = None
+    ) -> dict[str, Any]:
+        """The returns of a job, all together."""
+        found: dict[str, Any] = {}
+        for each in self.get_cli_returns(jid, minions, timeout):
+            found.update(each)
+        return found
+
+
+def _full(data: Mapping[str, Any]) -> dict[str, Any]:
+    found = {"ret": data.get("return", data.get("ret"))}
+    found.update((key, data[key]) for key in ("retcode", "out", "jid") if key in data)
+    return found
+
+
+class Caller:
+    """
+    Functions of this machine's minion, in this process (stock's C{salt-call}).
+
+    @param c_path: the minion's configuration file.
+    @param mopts: its options, if they were read already.
+    """
+
+    def __init__(
+        self, c_path: str = "/etc/salt/minion", mopts: Mapping[str, Any] | None = None
+    ) -> None:
+        from saltwisted.compat.config import minion_config
+        from saltwisted.worker.process import loader
+
+        opts = dict(minion_config(c_path) if mopts is None else mopts)
+        self.opts = opts
+        self._loaders = loader.Loaders(opts, grains=lambda: loader.make_grains(opts))
+
+    def cmd(self, fun: str, *args: Any, **kwargs: Any) -> Any:
+        """
+        Call a function.
+
+        @raises KeyError: there is none of this name.
+        """
+        return self._loaders.modules[fun](*args, **kwargs)
+
+    def function(self, fun: str, *args: Any, **kwargs: Any) -> Any:
+        """As L{cmd}."""
+        return self.cmd(fun, *args, **kwargs)
