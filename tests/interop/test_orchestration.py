@@ -55,7 +55,10 @@ step {{ number }}:
   salt.function:
     - name: cmd.run
     - tgt: two
-    - arg: ['echo {{ number }} >> MARKS; while [ ! -e GO{{ number }} ]; do sleep 0.1; done']
+    - arg:
+      - |
+        echo {{ number }} >> MARKS
+        while [ -d "$(dirname MARKS)" ] && [ ! -e GO{{ number }} ]; do sleep 0.1; done
 {% endfor %}
 """,
     "outer.sls": """
