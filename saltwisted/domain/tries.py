@@ -20,7 +20,11 @@ from collections import Counter
 from attrs import define, field, frozen
 
 LANE = 16
-"""Tries of one user from one place that may wait; with one more the oldest is refused."""
+"""
+Tries of one user from one place that may wait while it rests; with one more the oldest is refused.
+A place from which nobody was refused of late may have as many as there is room for: a script that
+logs in many times at once guesses nothing.
+"""
 IN_ALL = 256
 """Tries that may wait."""
 AT_ONCE = 4
@@ -85,7 +89,7 @@ class Tries:
         """Whether nobody waits and nobody is judged."""
         return not self._waiting and not self._judged
 
-    def offer(self, eauth: str, user: str, source: str) -> tuple[Try, Try | None]:
+    def offer(self, eauth: str, user: str, source: str, now: float) -> tuple[Try, Try | None]:
         """
         Somebody comes.
 
@@ -95,7 +99,7 @@ class Tries:
         mine = Try(eauth, user, source, self._number)
         self._waiting.append(mine)
         lane = [each for each in self._waiting if each.lane == mine.lane]
-        if len(lane) > LANE:
+        if len(lane) > LANE and self._rests.get(mine.lane, 0.0) > now:
             self._waiting.remove(lane[0])
             return mine, lane[0]
         if len(self._waiting) <= IN_ALL:

@@ -302,7 +302,8 @@ class Logins:
         entry = NEAR_ENTRY if source.startswith(NEAR) else ENTRY
         line, turns = self._lines[entry], self._turns[entry]
         # To a directory fred and Fred are one user, who is guessed at no faster by two names
-        mine, out = line.offer(asked.eauth, asked.username.casefold(), source)
+        user, now = asked.username.casefold(), self._clock.seconds()
+        mine, out = line.offer(asked.eauth, user, source, now)
         turn = turns[mine] = Deferred()
         if out is not None:
             self._counters["login:too-many"] += 1

@@ -43,7 +43,7 @@ class TriesTests(SynchronousTestCase):
     def test_rest(self) -> None:
         """After a refusal a user from a place rests, and a place or a user alone much less."""
         for user, source in (("fred", "a"), ("fred", "a"), ("ann", "a"), ("fred", "b")):
-            self.line.offer("pam", user, source)
+            self.line.offer("pam", user, source, self.now)
         first = self.judged()
         assert first is not None
         self.assertEqual((first.user, first.source), ("fred", "b"), "who came last")
@@ -67,7 +67,7 @@ class TriesTests(SynchronousTestCase):
     def test_success_rests_not(self) -> None:
         """Who is let in may log in again at once."""
         for _ in range(3):
-            self.line.offer("pam", "fred", "a")
+            self.line.offer("pam", "fred", "a", self.now)
 
         self.assertEqual(
             [self.judged(refused=False) is None for _ in range(4)], [False] * 3 + [True]
@@ -75,13 +75,13 @@ class TriesTests(SynchronousTestCase):
 
     def test_one_at_a_time(self) -> None:
         """One user from one place is judged once at a time; all together as many as can be."""
-        self.line.offer("pam", "fred", "a")
-        self.line.offer("pam", "fred", "a")
+        self.line.offer("pam", "fred", "a", self.now)
+        self.line.offer("pam", "fred", "a", self.now)
         mine = self.line.take(self.now)
         self.assertIsNone(self.line.take(self.now))
         self.assertEqual(self.line.pause(self.now), None, "when that one is done")
         for number in range(AT_ONCE + 1):
-            self.line.offer("pam", f"u{number}", f"s{number}")
+            self.line.offer("pam", f"u{number}", f"s{number}", self.now)
 
         taken = [self.line.take(self.now) for _ in range(AT_ONCE)]
 
@@ -92,17 +92,30 @@ class TriesTests(SynchronousTestCase):
 
     def test_room(self) -> None:
         """What is full makes room: the oldest of the lane, or of the place that fills it."""
-        first, _ = self.line.offer("pam", "fred", "a")
+        self.line.offer("pam", "fred", "a", self.now)
+        self.judged(refused=True)
+        first, _ = self.line.offer("pam", "fred", "a", self.now)
         for _ in range(LANE - 1):
-            self.assertIsNone(self.line.offer("pam", "fred", "a")[1])
-        self.assertEqual(self.line.offer("pam", "fred", "a")[1], first)
+            self.assertIsNone(self.line.offer("pam", "fred", "a", self.now)[1])
+        self.assertEqual(self.line.offer("pam", "fred", "a", self.now)[1], first)
 
         for number in range(IN_ALL - LANE):
-            self.assertIsNone(self.line.offer("pam", f"u{number}", "b")[1])
-        mine, out = self.line.offer("pam", "ann", "c")
+            self.assertIsNone(self.line.offer("pam", f"u{number}", "b", self.now)[1])
+        mine, out = self.line.offer("pam", "ann", "c", self.now)
         assert out is not None
         self.assertEqual((out.user, out.source), ("u0", "b"))
         self.assertEqual(self.judged(), mine)
+
+    def test_many_at_once(self) -> None:
+        """Who was not refused of late logs in as often at once as there is room."""
+        for _ in range(4 * LANE):
+            self.assertIsNone(self.line.offer("pam", "fred", "a", self.now)[1])
+        for _ in range(4 * LANE):
+            self.assertIsNotNone(self.judged(refused=False))
+        self.line.offer("pam", "fred", "a", self.now)
+        self.judged(refused=True)
+        out = [self.line.offer("pam", "fred", "a", self.now)[1] for _ in range(2 * LANE)]
+        self.assertEqual(sum(each is not None for each in out), LANE)
 
     def test_nobody_is_kept_out(self) -> None:
         """T-EAUTH-4: under any flood from elsewhere the first try from a new place is next."""
@@ -112,10 +125,10 @@ class TriesTests(SynchronousTestCase):
             for _ in range(1000):
                 for _ in range(dice.randrange(4)):
                     place = f"s{dice.randrange(50)}"
-                    self.line.offer("pam", dice.choice(["fred", "ann", "eve"]), place)
+                    self.line.offer("pam", dice.choice(["fred", "ann", "eve"]), place, self.now)
                 self.judged(refused=True)
                 self.now += dice.random() / 10
-            mine, out = self.line.offer("pam", "fred", "home")
+            mine, out = self.line.offer("pam", "fred", "home", self.now)
             self.assertNotEqual(out, mine)
             self.now += OF_USER
             self.assertEqual(self.judged(refused=False), mine)
@@ -124,21 +137,21 @@ class TriesTests(SynchronousTestCase):
         """T-EAUTH-4: one place guesses one user's password once a second, whatever it sends."""
         guesses = 0
         for _ in range(6000):
-            self.line.offer("pam", "fred", "a")
+            self.line.offer("pam", "fred", "a", self.now)
             guesses += self.judged() is not None
             self.now += 0.01
         self.assertLessEqual(guesses, 61)
 
         guesses = 0
         for number in range(6000):
-            self.line.offer("pam", f"user{number}", "a")
+            self.line.offer("pam", f"user{number}", "a", self.now)
             guesses += self.judged() is not None
             self.now += 0.01
         self.assertLessEqual(guesses, 60 / OF_PLACE + 1, "of all users together")
 
         guesses = 0
         for number in range(6000):
-            self.line.offer("pam", "fred", f"place{number}")
+            self.line.offer("pam", "fred", f"place{number}", self.now)
             guesses += self.judged() is not None
             self.now += 0.01
         self.assertLessEqual(guesses, 60 / OF_USER + 1, "from all places together")
@@ -146,17 +159,17 @@ class TriesTests(SynchronousTestCase):
     def test_bounded(self) -> None:
         """What is remembered of whoever came is bounded."""
         for number in range(5000):
-            self.line.offer("pam", f"u{number}", f"s{number}")
+            self.line.offer("pam", f"u{number}", f"s{number}", self.now)
             self.judged()
         self.assertLessEqual(len(self.line._served), REMEMBERED)
         self.now += REST
-        self.line.offer("pam", "fred", "a")
+        self.line.offer("pam", "fred", "a", self.now)
         self.judged()
         self.assertLessEqual(len(self.line._rests), 3)
 
     def test_withdrawn(self) -> None:
         """Who went away is not judged."""
-        mine, _ = self.line.offer("pam", "fred", "a")
+        mine, _ = self.line.offer("pam", "fred", "a", self.now)
         self.line.withdraw(mine)
         self.line.withdraw(mine)
         self.assertIsNone(self.judged())
