@@ -148,8 +148,7 @@ def kwargs_warn_until(
         names = ", ".join(repr(name) for name in kwargs)
         warn_until(
             version,
-            "The following parameter(s) have been deprecated and will be removed in"
-            f" '{version}': {names}.",
+            f"These go away with '{version}', and are not to be given any more: {names}.",
             category,
             stacklevel or 3,
         )

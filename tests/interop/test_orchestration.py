@@ -320,6 +320,8 @@ class OrchestrationTests(SynchronousTestCase):
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 env=self.master.env,
+                # What a shell begins in the background does not hear Ctrl-C, nor do its children
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
             )
             until("the process", self.orchestrations)
             command.send_signal(signal.SIGINT)
