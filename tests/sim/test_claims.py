@@ -19,7 +19,7 @@ from saltwisted.domain.claims.electorate import Electorate
 from saltwisted.domain.claims.voter import settle_seconds
 from saltwisted.stores import claims as table
 from saltwisted.transports.deferreds import as_deferred
-from tests.sim.claims import DUTIES, WINDOW, Broken, Growing, SimNode, World, new_disk
+from tests.sim.claims import DUTIES, WINDOW, Broken, Growing, SimNode, World
 from tests.sim.play import count
 
 SEEDS = count(12, 200, 100_000)
@@ -156,27 +156,6 @@ class Left(World):
         self.check()
 
 
-class Forgetful(Left):
-    """Of two members the first, which decides alone, loses its disk; the second may be away."""
-
-    def run(self) -> None:
-        """Duties are begun by growing terms, which the world looks at; then both claim."""
-        self.advance(20.0)
-        a, b = self.nodes["a"], self.nodes["b"]
-        if self.seed % 2:
-            b.kill()
-            self.raise_terms(a)
-        a.kill()
-        a.disk = new_disk()
-        self.start(a)
-        if not b.alive:
-            self.start(b)
-        self.heal()
-        self.advance(130.0)
-        self.is_well = True
-        self.check()
-
-
 class FoundingTests(SynchronousTestCase):
     """Who votes in a young cluster."""
 
@@ -270,14 +249,6 @@ class MutationTests(SynchronousTestCase):
 
         with mock.patch.object(voter.Voter, "leap", lambda self: []):
             self.caught(most=3, world=Left)
-
-    def test_terms_of_a_lost_disk(self) -> None:
-        """Nor must a member that has lost its own, and decides alone, begin with terms anew."""
-        for seed in range(4):
-            Forgetful(seed).run()
-
-        with mock.patch.object(voter.Voter, "leap", lambda self: []):
-            self.caught(most=4, world=Forgetful)
 
     def test_votes_of_another_cluster(self) -> None:
         """Who was alone and joins must not go by the electorate of which it was the only member."""

@@ -27,7 +27,6 @@ from saltwisted.domain.claims.messages import (
     decode_replies,
     encode_questions,
     encode_replies,
-    highest_in,
 )
 from saltwisted.domain.claims.voter import Voter, Write, node_of
 from saltwisted.errors import RemoteError, RequestTimeout, SaltwistedError, WireError
@@ -112,7 +111,7 @@ class Ballots:
             asked.round = Round(electorate, self.gone(), self.two)
         questions = [asked.question for asked in pending]
         linked = self.linked()
-        body = encode_questions(electorate, self.holder, questions, voter.highest)
+        body = encode_questions(electorate, self.holder, questions)
         for seat in electorate.seats():
             link = linked.get(seat.key)
             if seat.key == self.key:
@@ -142,7 +141,7 @@ class Ballots:
         said, unsaid = (self.abstaining, self.ready) if abstains else (self.ready, self.abstaining)
         said.add(key)
         unsaid.discard(key)
-        await self.learn(electorate, answer)
+        await self.learn(electorate)
         return replies
 
     def failed(self, failure: Any, seat: Seat) -> None:
@@ -188,7 +187,6 @@ class Ballots:
         electorate, questions = decode_questions(body)
         if any(node_of(question.holder) != node for question in questions):
             raise WireError("claims for another node")
-        await self.learn(electorate, body)
         replies = await self._vote(electorate, questions)
         for question, reply in zip(questions, replies, strict=True):
             if question.act == WANT and reply.said == GRANTED and not question.is_duty:
@@ -197,7 +195,7 @@ class Ballots:
         voter = self.voter
         own = voter.electorate if voter is not None else None
         abstains = voter is None or self._clock.seconds() < voter.abstains
-        return encode_replies(own, self.key, replies, abstains, voter.highest if voter else 0)
+        return encode_replies(own, self.key, replies, abstains)
 
     # -- who votes
 
@@ -211,18 +209,10 @@ class Ballots:
     def linked(self) -> dict[str, Any]:
         return {self._key_of(link): link for link in self._peers.links()}
 
-    async def learn(self, electorate: Electorate | None, message: bytes = b"") -> None:
-        """
-        Who votes, as somebody says.
-
-        @param message: in which he says so.
-        @raises WireError: it makes no sense.
-        """
+    async def learn(self, electorate: Electorate | None) -> None:
         voter = self.voter
         if voter is not None:
-            is_first = voter.electorate is None and message
-            highest = highest_in(message) if is_first else 0
-            await self.write(voter.learn(electorate, self._clock.seconds(), highest))
+            await self.write(voter.learn(electorate, self._clock.seconds()))
 
     def _link(self, link: Any, up: bool) -> None:
         self.deaf.discard(self._key_of(link))
@@ -234,11 +224,9 @@ class Ballots:
     async def greet(self, link: Any) -> None:
         """Say who votes, and hear it."""
         own = self.voter.electorate if self.voter is not None else None
-        highest = self.voter.highest if self.voter is not None else 0
         key = self._key_of(link)
         seat = Seat(link.node, key)
-        body = encode_questions(own, self.holder, (), highest)
-        d = Deferred.fromCoroutine(self._ask_one(link, key, body))
+        d = Deferred.fromCoroutine(self._ask_one(link, key, encode_questions(own, self.holder, ())))
         await d.addErrback(self.failed, seat)
 
     async def tell_all(self) -> None:

@@ -92,14 +92,7 @@ class Votes:
     async def startService(self) -> None:
         """Read what was voted, and vote."""
         memory = await self._store.load()
-        voter = Voter(
-            self._key,
-            memory,
-            self._clock.seconds(),
-            self._settle,
-            self._now(),
-            self.ballots.two,
-        )
+        voter = Voter(self._key, memory, self._clock.seconds(), self._settle, self._now())
         self._highest = voter.highest
         self.ballots.voter = voter
         # Members that were linked before this one had a vote could not tell it who votes

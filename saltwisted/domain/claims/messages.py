@@ -22,7 +22,6 @@ MAX_KEY = 1024
 MAX_PLAN = 1024 * 1024
 MAX_TEXT = 4096
 MAX_ASKED = 10_000
-MOST_TERM = 2**62
 
 WANT, RENEW, DROP, END = "want", "renew", "drop", "end"
 GRANTED, HELD, DONE, LOW, NO = "granted", "held", "done", "low", "no"
@@ -83,18 +82,13 @@ class Reply:
 
 
 def encode_questions(
-    electorate: Electorate | None, holder: str, asked: Sequence[Question], highest: int = 0
+    electorate: Electorate | None, holder: str, asked: Sequence[Question]
 ) -> bytes:
-    """
-    A message.
-
-    @param highest: the highest term that who asks has ever granted.
-    """
+    """A message."""
     rows = [
         [q.act, q.key, q.term, q.is_duty, q.plan, q.what, q.event, q.at, q.result] for q in asked
     ]
-    known = encode_electorate(electorate)
-    return pack_bin({"e": known, "h": holder, "q": rows, "t": highest})
+    return pack_bin({"e": encode_electorate(electorate), "h": holder, "q": rows})
 
 
 def decode_questions(body: bytes) -> tuple[Electorate | None, list[Question]]:
@@ -113,26 +107,12 @@ def decode_questions(body: bytes) -> tuple[Electorate | None, list[Question]]:
         raise WireError("claims-questions") from error
 
 
-def highest_in(body: bytes) -> int:
-    """
-    The highest term that whoever has sent this question or answer has ever granted; 0 for a member
-    of an older release, which does not say it.
-
-    @raises WireError: it makes no sense.
-    """
-    value = unpack_bin(body)
-    highest = value.get("t", 0) if isinstance(value, dict) else None
-    if type(highest) is not int or not 0 <= highest < MOST_TERM:
-        raise WireError("claims-term")
-    return highest
-
-
 def _question(holder: str, row: Any) -> Question:
     act, key, term, is_duty, plan, what, event, at, result = row[:9]
     texts = (act, key, what, event, result)
     if not all(isinstance(text, str) and len(text) <= MAX_TEXT for text in texts):
         raise WireError("claims-text")
-    if type(term) is not int or not 0 <= term < MOST_TERM or not 0 < len(key) <= MAX_KEY:
+    if type(term) is not int or not 0 <= term < 2**62 or not 0 < len(key) <= MAX_KEY:
         raise WireError("claims-term")
     if plan is not None and (not isinstance(plan, bytes) or len(plan) > MAX_PLAN):
         raise WireError("claims-plan")
@@ -151,18 +131,13 @@ def _question(holder: str, row: Any) -> Question:
 
 
 def encode_replies(
-    electorate: Electorate | None,
-    key: str,
-    replies: Sequence[Reply],
-    abstains: bool = False,
-    highest: int = 0,
+    electorate: Electorate | None, key: str, replies: Sequence[Reply], abstains: bool = False
 ) -> bytes:
     """
     An answer.
 
     @param key: of who answers.
     @param abstains: whether its votes, if it has one, count for nothing yet.
-    @param highest: the highest term that it has ever granted.
     """
     rows = [
         [
@@ -180,8 +155,7 @@ def encode_replies(
         ]
         for r in replies
     ]
-    known = encode_electorate(electorate)
-    return pack_bin({"e": known, "k": key, "a": rows, "n": abstains, "t": highest})
+    return pack_bin({"e": encode_electorate(electorate), "k": key, "a": rows, "n": abstains})
 
 
 def decode_replies(body: bytes) -> tuple[Electorate | None, list[Reply], bool]:

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from attrs import define, evolve, frozen
 
 from saltwisted.domain.claims.copies import LATE, WINDOW, Instance, number_of
-from saltwisted.domain.claims.electorate import PAIR, Electorate
+from saltwisted.domain.claims.electorate import Electorate
 from saltwisted.domain.claims.messages import (
     DONE,
     DROP,
@@ -171,21 +171,14 @@ class Voter:
     @param now: when it was started.
     @param settle: see L{settle_seconds}.
     @param at: when it was started, by the time of day.
-    @param two: what holds for two members.
     @ivar electorate: who votes, as far as is known here; C{None} while that is not known.
     @ivar abstains: until when it votes for nothing, since it may have lost what it voted.
     """
 
     def __init__(
-        self,
-        key: str,
-        memory: Memory,
-        now: float,
-        settle: float,
-        at: float = 0.0,
-        two: str = PAIR,
+        self, key: str, memory: Memory, now: float, settle: float, at: float = 0.0
     ) -> None:
-        self.key, self._two = key, two
+        self.key = key
         self.electorate = memory.electorate
         self.settle = settle
         self.abstains = now + settle if memory.is_new else now
@@ -234,9 +227,8 @@ class Voter:
 
     def leap(self) -> list[Write]:
         """
-        Others that had a majority without this member are gone for good, or this one could grant
-        alone, and has lost what it granted: what is granted from now on has numbers far above those
-        that may have been given.
+        Others that had a majority without this member are gone for good: what is granted from now
+        on has numbers far above those that they may have given.
         """
         self._floor = self._highest = self._highest + LEAP
         return [Floor(self._floor)]
@@ -273,27 +265,13 @@ class Voter:
         self.electorate, self._adopted = electorate, now
         return [Adopt(electorate)]
 
-    def learn(self, electorate: Electorate | None, now: float, highest: int = 0) -> list[Write]:
-        """
-        Somebody goes by this electorate: it was decided.
-
-        @param highest: the highest term that he has ever granted. A member that does not know who
-            votes may have lost what it voted, and goes on above that.
-        """
-        writes: list[Write] = []
-        is_lost = not self._is_whole and self.electorate is None
-        if is_lost and highest > self._highest:
-            self._floor = self._highest = highest
-            writes.append(Floor(highest))
+    def learn(self, electorate: Electorate | None, now: float) -> list[Write]:
+        """Somebody goes by this electorate: it was decided."""
         if electorate is None:
-            return writes
+            return []
         if self.electorate is not None and electorate.epoch <= self.electorate.epoch:
-            return writes
-        writes += self._adopt(electorate, now)
-        if is_lost and electorate.has(self.key) and electorate.may_forget({self.key}, self._two):
-            # It has voted, and of what it could grant alone nobody else may know
-            writes += self.leap()
-        return writes
+            return []
+        return self._adopt(electorate, now)
 
     def why_not(self, electorate: Electorate | None, now: float) -> str:
         """Why this member's vote does not count now, or C{""}."""

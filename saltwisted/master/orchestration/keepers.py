@@ -79,12 +79,14 @@ class Keepers:
 
     async def ask_all(self, word: str, body: bytes) -> list[bytes]:
         """The answers of the others, as far as there are any."""
-        asked = [Deferred.fromCoroutine(self.ask(n, word, body)) for n in self.reachable()[1:]]
-        answers = []
-        for waiting in asked:
+
+        async def ask(node: str) -> bytes | None:
             try:
-                answers.append(await waiting)
+                return await self.ask(node, word, body)
             except SaltwistedError:
                 # It is away, or of an earlier release
-                continue
-        return answers
+                return None
+
+        asked = [Deferred.fromCoroutine(ask(node)) for node in self.reachable()[1:]]
+        answers = [await waiting for waiting in asked]
+        return [answer for answer in answers if answer is not None]

@@ -29,7 +29,6 @@ from saltwisted.domain.claims.messages import (
     decode_replies,
     encode_questions,
     encode_replies,
-    highest_in,
 )
 from saltwisted.domain.claims.voter import (
     LEAP,
@@ -108,23 +107,6 @@ class VoterTests(SynchronousTestCase):
             ages.append([each.age for each in reply.recent])
 
         self.assertEqual(ages, [[8.0], [4020.0]])
-
-    def test_lost_and_deciding(self) -> None:
-        """
-        Who decides alone of two, and has lost what it granted, goes on far above what the other one
-        knows; who needs others for a majority goes on above what they know by asking them.
-        """
-        pair = found(Seat(name, name) for name in "ab")
-        for name, told in (("a", 7 + LEAP), ("b", 7)):
-            lost = Voter(name, Memory(), 0.0, SETTLE)
-            self.assertEqual(lost.learn(None, 0.0, 7), [Floor(7)])
-            lost.learn(pair, 1.0)
-            self.assertEqual(lost.highest, told)
-            self.assertEqual(lost.learn(None, 2.0, 2**40), [])
-
-        kept = Voter("a", Memory((), None, 0, False), 0.0, SETTLE)
-        self.assertEqual(kept.learn(pair, 1.0, 7), [Adopt(pair)])
-        self.assertEqual(kept.highest, 0)
 
     def test_given_up(self) -> None:
         """After the term and its margin the next one gets it, by a higher term only."""
@@ -388,7 +370,7 @@ class MessageTests(SynchronousTestCase):
     @given(st.binary(max_size=60))
     def test_garbage(self, data: bytes) -> None:
         """Anything else is refused as such."""
-        for decode in (decode_questions, decode_replies, highest_in):
+        for decode in (decode_questions, decode_replies):
             try:
                 decode(data)
             except WireError:
