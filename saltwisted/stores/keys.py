@@ -40,6 +40,8 @@ _EXCLUSIVE = ("accepted", "pending", "rejected")
 _MAX_KEY = 64 * 1024
 _Mark = tuple[int, int, int]
 _UNREAD: _Mark = (0, -1, 0)
+LOOKS = 10
+"""How often an empty file is looked at before it is taken for what it is: a key that is none."""
 
 Changed = Callable[[str, str, str], None]
 
@@ -88,6 +90,8 @@ class KeyStore:
         self.pki_dir = pki_dir
         self._durable = None if background is None else Durable(background)
         self._receivers: list[Changed] = []
+        self._empty: dict[str, int] = {}
+        self._looks = 1
         self._folders = {
             state: _Folder(os.path.join(pki_dir, name)) for state, name in DIRECTORIES.items()
         }
@@ -100,7 +104,9 @@ class KeyStore:
         for folder in self._folders.values():
             files.make_dir(folder.path)
             files.sweep_temporary(folder.path)
+        # What is empty now was left by a power failure, and is known as such
         self.rescan()
+        self._looks = LOOKS
         self._settle()
 
     def _settle(self) -> None:
@@ -348,7 +354,7 @@ class KeyStore:
                 continue
             found, whole = self._compare(state, folder, names, most)
             count += found
-            if whole:
+            if whole and not self._waits(folder, names):
                 folder.mtime = mtime
         return count
 
@@ -385,10 +391,30 @@ class KeyStore:
                     "{path!r} is not a minion id, and is ignored", path=folder.prefix + name
                 )
             return False
+        path = folder.prefix + name
         try:
-            return stat.S_ISREG(os.lstat(folder.prefix + name).st_mode)
+            info = os.lstat(path)
         except OSError:
             return False
+        if info.st_size or not stat.S_ISREG(info.st_mode):
+            self._empty.pop(path, None)
+            return stat.S_ISREG(info.st_mode)
+        # Somebody copies a key to here, and the directory does not tell when it is written
+        looks = self._empty[path] = self._empty.get(path, 0) + 1
+        if looks < self._looks:
+            return False
+        del self._empty[path]
+        return True
+
+    def _waits(self, folder: _Folder, names: Sequence[str]) -> bool:
+        """Whether an empty file in here is looked at again."""
+        if self._empty:
+            here = {folder.prefix + name for name in names}
+            for path in [each for each in self._empty if each.startswith(folder.prefix)]:
+                if path in here:
+                    return True
+                del self._empty[path]
+        return False
 
     def _notify_inside(self, minion_id: str, old: str, new: str) -> None:
         self.inside = True

@@ -32,7 +32,7 @@ def listed(node: OurNode) -> dict[str, list[str]]:
 
 
 def signed_in(node: OurNode, minion_id: str, pub: str = "") -> None:
-    """A pending key, as a sign-in leaves it."""
+    """A pending key, as somebody copies it."""
     pub = pub or PrivateKey.generate(2048).public.pem + "\n"
     with open(f"{node.pki}/minions_pre/{minion_id}", "w") as file:
         file.write(pub)

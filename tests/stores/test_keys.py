@@ -11,7 +11,7 @@ from typing import Any
 
 from saltwisted.errors import StoreError
 from saltwisted.stores import files
-from saltwisted.stores.keys import KeyStore, master_keys
+from saltwisted.stores.keys import LOOKS, KeyStore, master_keys
 from tests.stores.support import FolderTestCase
 
 KEY = b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"
@@ -120,6 +120,25 @@ class KeyStoreTests(FolderTestCase):
         self.assertEqual(list(self.store.accepted_ids()), ["web1", "web2"])
         self.assertEqual(self.changes, [("web1", "", "accepted"), ("web2", "", "accepted")])
         self.assertEqual(self.store.rescan(), 0)
+
+    def test_copied_from_outside(self) -> None:
+        """A key that is being copied is reported when it is written; what stays empty, later."""
+        path = self.path("pki/minions/web1")
+        with open(path, "w"):
+            self.assertEqual(self.store.rescan(), 0)
+        self.outside("minions", "web1")
+        self.assertEqual(self.store.rescan(), 1)
+        self.assertEqual(self.changes, [("web1", "", "accepted")])
+        self.assertEqual(self.store.accepted("web1"), KEY)
+
+        with open(self.path("pki/minions/web2"), "w"):
+            pass
+        self.assertEqual(sum(self.store.rescan() for _ in range(2 * LOOKS)), 1)
+        self.assertEqual(self.changes[1:], [("web2", "", "accepted")])
+        with open(self.path("pki/minions/web3"), "w"):
+            self.store.rescan()
+        os.remove(self.path("pki/minions/web3"))
+        self.assertEqual(sum(self.store.rescan() for _ in range(2 * LOOKS)), 0)
 
     def test_many_come_in_portions(self) -> None:
         """With a limit, many new keys are taken in by several looks, and no junk hides them."""
