@@ -19,7 +19,7 @@ from twisted.internet.defer import Deferred, maybeDeferred, succeed
 from twisted.logger import Logger
 
 from saltwisted.claiming import IClaims
-from saltwisted.domain.claims.copies import Copies, EventKeys, occasion_of
+from saltwisted.domain.claims.copies import EventKeys, LoneCopies, occasion_of
 from saltwisted.domain.claims.messages import MAX_PLAN
 from saltwisted.domain.claims.voter import Vote
 from saltwisted.domain.claims.words import Answer, Came, Claim, NoMajority, Receipt, Taken
@@ -31,7 +31,7 @@ from saltwisted.wire.msgpack import pack_bin, unpack_bin
 NOT_ALLOWED = "this node was told to claim nothing (reactor.set_leader)"
 MAX_RECEIPTS = 100_000
 """Of a book in memory."""
-REMEMBERED, MOST_REMEMBERED = 300.0, 20_000
+REMEMBERED, MOST_REMEMBERED = 300.0, 4000
 """Seconds for which it is remembered that a key was claimed, and how many that have ended."""
 
 
@@ -138,7 +138,7 @@ class LoneClaims:
         self._acts: dict[str, Vote] = {}
         self._left: dict[str, Vote] = {}
         self._over: OrderedDict[str, tuple[str, float]] = OrderedDict()
-        copies = Copies(node, f".{life}" if life else "")
+        copies = LoneCopies(f".{life}" if life else "")
         self.keys = EventKeys(copies, node, uptime, self._is_taken)
         self._recovers: dict[str, Callable[[str, Mapping[str, Any], Any], Any]] = {}
         self._wanted: dict[str, tuple[Callable[[Any], Any], Callable[[str], Any]]] = {}

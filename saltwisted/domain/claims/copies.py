@@ -139,12 +139,7 @@ class Copies:
         if occasion.call:
             # One key for all that carry this call; whoever is late finds it taken
             key = _key(occasion.alike, f"j{occasion.call}")
-            while self._calls and next(iter(self._calls.values())) <= now - KEEP:
-                self._calls.popitem(last=False)
-            if key in self._calls:
-                return None
-            self._calls[key] = now
-            return key
+            return key if _is_first(self._calls, key, now) else None
         alike = occasion.alike + self._mark
         kind = self._kind(alike, now)
         instance = self._copied(kind, now, window)
@@ -260,6 +255,55 @@ class Copies:
         return number
 
 
+class LoneCopies:
+    """
+    The same for a node that is alone: each event is one by itself, but for those that carry the
+    same C{__pub_jid}. Nothing is remembered of the others: a number is given once in a life.
+
+    @param mark: what keys of numbered instances have besides, the life.
+    """
+
+    def __init__(self, mark: str = "") -> None:
+        self._mark = mark
+        self._count = 0
+        self._calls: OrderedDict[str, float] = OrderedDict()
+
+    def came(self, occasion: Occasion, now: float, window: float = WINDOW) -> str | None:
+        """The key to claim for an event, or C{None} for one that came before."""
+        if not occasion.call:
+            self._count += 1
+            return _key(occasion.alike + self._mark, str(self._count))
+        key = _key(occasion.alike, f"j{occasion.call}")
+        return key if _is_first(self._calls, key, now) else None
+
+    def back(self, key: str) -> None:
+        """The event was refused, and will be sent again: it is not the one that came before."""
+        self._calls.pop(key, None)
+
+    def given(self, key: str, now: float) -> None:
+        """An earlier life gave this key to an event, and it is taken up now."""
+        if number_of(key)[1] is None:
+            self._calls[key] = now
+
+    def taken(self, key: str, *known: Any) -> str | None:
+        """The key was claimed before: the next one, or C{None} for what has come before."""
+        alike, number = number_of(key)
+        if number is None:
+            return None
+        self._count += 1
+        return _key(alike, str(self._count))
+
+
+def _is_first(calls: OrderedDict[str, float], key: str, now: float) -> bool:
+    """Whether no event came with this call of late; it is remembered then."""
+    while calls and next(iter(calls.values())) <= now - KEEP:
+        calls.popitem(last=False)
+    if key in calls:
+        return False
+    calls[key] = now
+    return True
+
+
 class EventKeys:
     """
     The keys of events, given when they come (C{IEventKeys}).
@@ -271,7 +315,7 @@ class EventKeys:
 
     def __init__(
         self,
-        copies: Copies,
+        copies: Copies | LoneCopies,
         node: str,
         seconds: Callable[[], float],
         is_taken: Callable[[str], bool] = lambda key: False,
