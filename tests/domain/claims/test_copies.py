@@ -14,6 +14,7 @@ from saltwisted.domain.claims.copies import (
     Copies,
     EventKeys,
     Instance,
+    LoneCopies,
     is_taken_event,
     occasion_of,
 )
@@ -304,3 +305,33 @@ class TakenUpTests(SynchronousTestCase):
     def test_call(self) -> None:
         """The key of a call is of that call alone."""
         self.assertTrue(is_taken_event("event/k/j2026", "b#1", None, "a#1", 5.0))
+
+
+class LoneTests(SynchronousTestCase):
+    """A node that is alone."""
+
+    def setUp(self) -> None:
+        self.copies = LoneCopies(".life")
+
+    def test_each_is_one(self) -> None:
+        """Events that are alike are several, and nothing is remembered of them."""
+        keys = [self.copies.came(event(x=1), 1.0) for _ in range(100)]
+
+        self.assertEqual(len(set(keys)), 100)
+        self.assertEqual(self.copies._calls, {})
+        assert keys[0] is not None
+        self.assertNotIn(self.copies.taken(keys[0], "a", 1.0, (), 1.0), keys)
+
+    def test_calls(self) -> None:
+        """What C{salt-call} sends twice is one event, but for one that was refused."""
+        call = event(x=1, __pub_jid="2026")
+        key = self.copies.came(call, 1.0)
+        assert key is not None
+
+        self.assertIsNone(self.copies.came(call, 2.0))
+        self.assertIsNone(self.copies.taken(key, "a", 1.0, (), 2.0))
+        self.copies.back(key)
+        self.assertEqual(self.copies.came(call, 3.0), key)
+        self.copies.given(key, 4.0)
+        self.assertIsNone(self.copies.came(call, 5.0))
+        self.assertEqual(self.copies.came(call, 5.0 + LATE), key)
