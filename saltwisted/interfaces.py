@@ -356,7 +356,14 @@ class IKeyAgreement(Protocol):
 
 
 class IJobHearer(Protocol):
-    """Who hears of each job that is published here."""
+    """
+    Who hears of each job that is published here.
+
+    @ivar cares_for_late: whether it sees to it that minions get a job that come after it. If not,
+        a master does so by itself, for what it publishes again after a start.
+    """
+
+    cares_for_late: bool
 
     def job_published(
         self, job: Mapping[str, Any], minions: Sequence[str], given: float | None = None

@@ -31,6 +31,7 @@ from saltwisted.domain.targeting.selection import Universe, guesses_pillar, pill
 from saltwisted.errors import DeniedError, RemoteError, TargetError
 from saltwisted.master.chosen import Chosen
 from saltwisted.master.ground import Ground
+from saltwisted.master.latecomers import LateJobs
 from saltwisted.master.loads import check_size, delimiter_of, seconds_of
 from saltwisted.master.runs import AwaitedJob
 from saltwisted.master.targets import Targets
@@ -50,6 +51,7 @@ class Dispatcher:
     Turns Salt's C{publish} load into a job that minions run.
 
     @ivar chosen: the jids that callers have chosen.
+    @ivar latecomers: what is published again after a start, for minions that come later.
     """
 
     log = Logger()
@@ -65,6 +67,7 @@ class Dispatcher:
         self._jids = jids
         self._issuers: OrderedDict[str, str] = OrderedDict()
         self.chosen = Chosen(ground)
+        self.latecomers = LateJobs(ground)
 
     def new_jid(self) -> str:
         """A fresh job id: 20 digits of UTC time, growing on this node."""
@@ -98,6 +101,7 @@ class Dispatcher:
         jid: str = "",
         exact: bool = False,
         own: bool = False,
+        again: bool = False,
     ) -> dict[str, Any]:
         """
         Publish one job.
@@ -107,6 +111,7 @@ class Dispatcher:
         @param jid: one of L{new_jid} that the caller has already listened for.
         @param exact: a minion wants it: the target is read without wildcards for pillar values.
         @param own: a question of this master's own, also when it takes no more jobs.
+        @param again: it had begun before the start; minions that come a little later get it too.
         @return: C{{jid, minions, missing}}; jid C{None} and an C{error} when nothing matched.
         @raises RemoteError: no target or function, more of them than anybody judges, a jid that
             is none, a node group that is not there, or this master takes no more jobs.
@@ -146,19 +151,11 @@ class Dispatcher:
         whole = await self.chosen.part(chosen, load, user) if chosen else None
         jid = jid or chosen or self.new_jid()
         job = self._job_map(load, kwargs, tgt, tgt_type, delimiter, jid, user)
-        announced = {
-            "jid": jid,
-            "tgt_type": tgt_type,
-            "tgt": tgt,
-            "user": user,
-            "fun": job["fun"],
-            "arg": job["arg"],
-            "minions": list(minions),
-            "missing": list(selection.missing),
-        }
         if not kwargs.get("nocache"):
             await self._record(job, kwargs, minions, whole)
-        ground.bus.fire(f"salt/job/{jid}/new", announced)
+        if again:
+            await self.latecomers.expect(job, minions)
+        ground.bus.fire(f"salt/job/{jid}/new", _announced(job, minions, selection.missing))
         ground.publisher.publish(job, minions)
         ground.seams.pins.published(jid, minions)
         # The first part under a chosen jid may have gone out long ago
@@ -372,6 +369,14 @@ def _target(load: Mapping[str, Any]) -> Any:
     if "tgt" not in load or not load.get("fun"):
         raise RemoteError("SaltInvocationError", "a job needs a target and a function")
     return load["tgt"]
+
+
+def _announced(
+    job: Mapping[str, Any], minions: Iterable[str], missing: Iterable[str]
+) -> dict[str, Any]:
+    """What the event of a new job says."""
+    said = {name: job[name] for name in ("jid", "tgt_type", "tgt", "user", "fun", "arg")}
+    return {**said, "minions": list(minions), "missing": list(missing)}
 
 
 def _plain(kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -79,6 +79,10 @@ class Presence:
         live = self._sessions.live()
         return [minion_id for minion_id in ids if minion_id in live] if live else ()
 
+    def listening(self, ids: Iterable[str]) -> set[str]:
+        """Those of C{ids} that subscribe to their own topic now: ours do, stock ones seldom."""
+        return set(filter(self._subscribed, ids))
+
     def here(self, ids: Iterable[str]) -> set[str]:
         """Those of C{ids} that are at this node now."""
         live = self._sessions.live()

@@ -97,6 +97,8 @@ class LoneAgreement:
 class LoneHearer:
     """Nobody else has minions."""
 
+    cares_for_late = False
+
     def job_published(
         self, job: Mapping[str, Any], minions: Sequence[str], given: float | None = None
     ) -> None:

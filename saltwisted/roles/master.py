@@ -440,6 +440,7 @@ class Master:
             # Stopped after the ports, and before claims are: others get what goes on here at once
             self.ctx.seams.orchestrations,
             self.ports,
+            self.ctx.dispatcher.latecomers,
             *([self.api] if self.api is not None else []),
             self.meter,
             Maintenance(self.ctx, [self.stores.cache.retry]),

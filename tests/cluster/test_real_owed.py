@@ -16,8 +16,9 @@ from twisted.trial.unittest import TestCase
 
 from saltwisted.errors import RemoteError, TransportClosed
 from tests.attack.fleet import WireMinion, put_key
+from tests.cluster.dying import GRANTED
 from tests.cluster.real import OurNode, join_all, let_all_vote, nodes
-from tests.harness import OurMaster, scratch, until
+from tests.harness import OurMaster, OurMinion, scratch, until
 
 TAG = "site/wanted"
 SLS = """
@@ -30,6 +31,13 @@ say:
         n: {{ data['data']['n'] }}
 """
 """Rendered no further before there is a file."""
+JOB = """
+job:
+  local.cmd.run:
+    - tgt: ours
+    - args:
+        cmd: echo {{ tag }} >> MARKS
+"""
 LONG = """
 long:
   runner.test.sleep:
@@ -96,10 +104,18 @@ class Owed(TestCase):
 class LoneTests(Owed):
     """A master alone, which is started again."""
 
-    def master(self, **options: Any) -> OurMaster:
-        """One that reacts, and knows the minion."""
+    def master(self, dying: str = "", **options: Any) -> OurMaster:
+        """
+        One that reacts, and knows the minion.
+
+        @param dying: the directory that says when it dies by itself, if it does.
+        """
         master = OurMaster(scratch(self), reactor=self.reactor, **options)
         self.addCleanup(master.kill)
+        if dying:
+            command = master.argv.index("-c")
+            master.argv[command : command + 2] = ["-m", "tests.cluster.dying"]
+            master.env["DYING"] = dying
         put_key(master.pki, "web1")
         return master.up()
 
@@ -161,6 +177,43 @@ class LoneTests(Owed):
         master.kill()
         master.up()
         self.assertEqual(self.receipts(master), [receipt])
+
+    def test_killed_before_the_job(self) -> None:
+        """
+        A job that was claimed and not published is published after the start, before its minion has
+        connected again. The minion gets it when it comes, and runs it once.
+        """
+        place = scratch(self)
+        marks = f"{place}/marks"
+        with open(self.sls, "w") as stream:
+            stream.write(JOB.replace("MARKS", marks))
+        master = self.master(place, publish_window=180)
+        minion = OurMinion(place, master)
+        self.addCleanup(minion.kill)
+        minion.up()
+        master.accept("ours")
+        master.ping_until("ours")
+        with open(f"{place}/{GRANTED}", "w"):
+            pass
+
+        def died() -> None:
+            until("its death", lambda: not master.running)
+            minion.freeze()
+
+        self.send(master, died, n=1)
+        master.up()
+        until("the job to be published", lambda: self.receipts(master)[0]["ended"] is not None)
+        self.assertFalse(os.path.exists(marks))
+        (receipt,) = self.receipts(master)
+        self.assertEqual(receipt["result"].split()[0], "published")
+
+        minion.thaw()
+
+        until("the job", lambda: os.path.exists(marks))
+        # Whatever went out before the ping has come before it
+        master.ping_until("ours")
+        with open(marks) as stream:
+            self.assertEqual(stream.read(), f"{TAG}\n")
 
     def receipts(self, master: OurMaster) -> list[dict[str, Any]]:
         """What the command shows."""

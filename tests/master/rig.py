@@ -206,6 +206,7 @@ class Rig:
         self.publications = FakePublishServer()
         publisher.add_server(self.publications)
         self.connected: set[str] = set()
+        self.subscribed: set[str] = set()
         roots = Roots(config.file_roots, threads.run, config)
         roots.startService()
         self.events: list[tuple[str, dict[str, Any]]] = []
@@ -240,7 +241,14 @@ class Rig:
             cache=cache,
             sessions=sessions,
             publisher=publisher,
-            presence=Presence(sessions, cache, lambda: self.connected, now, seams.whereabouts),
+            presence=Presence(
+                sessions,
+                cache,
+                lambda: self.connected,
+                now,
+                seams.whereabouts,
+                subscribed=lambda minion_id: minion_id in self.subscribed,
+            ),
             users=UserKeys(config.cachedir, "root", [], entropy),
             autosign=Autosign(config, keys, seams.voucher),
             pool=threads.run,

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from attrs import evolve
@@ -552,8 +553,12 @@ class OwedTests(SynchronousTestCase):
         second.turn(1)
         self.assertEqual(self.rows(), [])
 
-    def killed_in_it(self, sls: str, once: str) -> Life:
-        """What had begun when the first life was killed; the second, after it has looked."""
+    def killed_in_it(self, sls: str, once: str, listening: Sequence[str] = ()) -> Life:
+        """
+        What had begun when the first life was killed; the second, after it has looked.
+
+        @param listening: minions that subscribe from the start of the second on.
+        """
         entries = [{"site/x": {"sls": ["@a.sls"], "once": once}}]
         first = self.life("1", sls, entries)
         self.patch(first.rig.claims, "end", lambda claim, result: succeed(None))
@@ -564,6 +569,7 @@ class OwedTests(SynchronousTestCase):
         # What was claimed had not left this disk yet
         self.assertEqual(len(self.rows()), 1)
         second = self.life("2", sls, entries)
+        second.rig.subscribed.update(listening)
         second.turn(1)
         second.turn(1)
         self.assertEqual(self.rows(), [])
@@ -588,6 +594,92 @@ class OwedTests(SynchronousTestCase):
 
         self.assertEqual(len(self.jobs), 1)
         self.assertEqual([job["jid"] for job in second.rig.published_jobs()], [self.jobs[0]["jid"]])
+
+    def late(self, made: Life) -> list[dict[str, Any]]:
+        """What was published for those alone that came after the recovered job."""
+        first, *late = made.rig.published_jobs()
+        self.assertEqual([job["jid"] for job in late], [first["jid"]] * len(late))
+        self.assertEqual(made.rig.counters["jobs:again"], sum(len(job["tgt"]) for job in late))
+        return [{"tgt": job["tgt"], "tgt_type": job["tgt_type"]} for job in late]
+
+    def test_minion_connects_late(self) -> None:
+        """Who was not there when the job was published again gets it when it comes, once."""
+        second = self.killed_in_it(LOCAL, "at_most")
+        second.rig.ctx.sessions.forget("m1")
+        second.turn(10)
+        self.assertEqual(self.late(second), [])
+
+        second.rig.connected.add("192.0.2.1")
+        second.rig.subscribed.add("m1")
+        second.turn(1)
+
+        self.assertEqual(self.late(second), [{"tgt": ["m1"], "tgt_type": "list"}])
+        for _ in range(40):
+            second.turn(1)
+        self.assertEqual(len(self.late(second)), 1)
+
+    def test_minion_signs_in_late(self) -> None:
+        """A minion that is known by its requests alone gets it a moment after it has signed in."""
+        second = self.killed_in_it(LOCAL, "at_most")
+        second.rig.ctx.sessions.forget("m1")
+        second.turn(10)
+        self.assertEqual(self.late(second), [])
+
+        second.minion.sign_in()
+        second.turn(1)
+        self.assertEqual(self.late(second), [])
+        for _ in range(40):
+            second.turn(1)
+
+        self.assertEqual(self.late(second), [{"tgt": ["m1"], "tgt_type": "list"}])
+
+    def test_minion_gives_no_sign(self) -> None:
+        """A stock minion that nobody can tell by its address gets it in the middle of the time."""
+        second = self.killed_in_it(LOCAL, "at_most")
+        second.rig.ctx.sessions.forget("m1")
+        second.rig.connected.add("192.0.2.1")
+
+        for _ in range(13):
+            second.turn(1)
+        self.assertEqual(self.late(second), [])
+        for _ in range(30):
+            second.turn(1)
+
+        self.assertEqual(self.late(second), [{"tgt": ["m1"], "tgt_type": "list"}])
+
+    def test_minion_comes_too_late(self) -> None:
+        """After publish_window nobody is waited for."""
+        second = self.killed_in_it(LOCAL, "at_most")
+        second.rig.ctx.sessions.forget("m1")
+        second.turn(31)
+
+        second.rig.connected.add("192.0.2.1")
+        second.rig.subscribed.add("m1")
+        second.turn(1)
+        second.turn(5)
+
+        self.assertEqual(self.late(second), [])
+
+    def test_minion_was_there(self) -> None:
+        """Who listens while the job is published again does not get it once more."""
+        second = self.killed_in_it(LOCAL, "at_most", ["m1"])
+        for _ in range(5):
+            second.turn(1)
+
+        self.assertEqual(self.late(second), [])
+
+    def test_minion_has_returned(self) -> None:
+        """Who has returned does not get it once more when it comes, be it restarted."""
+        second = self.killed_in_it(LOCAL, "at_most")
+        jid = self.jobs[0]["jid"]
+        second.rig.bus.fire(f"salt/job/{jid}/ret/m1", {"id": "m1", "jid": jid, "return": True})
+
+        second.rig.connected.add("192.0.2.1")
+        second.rig.subscribed.add("m1")
+        for _ in range(5):
+            second.turn(1)
+
+        self.assertEqual(self.late(second), [])
 
     def test_equal_event_after_a_start(self) -> None:
         """An equal event that comes while the earlier one is taken up is another one."""

@@ -77,6 +77,7 @@ class Forward:
     """
 
     log = Logger()
+    cares_for_late = True
 
     def __init__(
         self,

@@ -66,16 +66,20 @@ class Acts:
             raise ReactionError(f"'{reaction.fun}' is not available")
         return reaction.bound(*found)
 
-    async def publish(self, load: Mapping[str, Any], jid: str, follow: bool) -> Deferred[str]:
+    async def publish(
+        self, load: Mapping[str, Any], jid: str, follow: bool, again: bool = False
+    ) -> Deferred[str]:
         """
         Publish a job, and give back what fires with its result.
 
         @param follow: not before all minions have returned, or have had the time for it.
+        @param again: it was perhaps published before, by a life that is over.
         @raises ReactionError: nobody gets it.
         """
         returns = Returns(self._ctx, jid) if follow else None
         try:
-            done = await self._ctx.dispatcher.publish(load, str(self._ctx.config.user), jid)
+            user = str(self._ctx.config.user)
+            done = await self._ctx.dispatcher.publish(load, user, jid, again=again)
         except SaltwistedError as error:
             if returns is not None:
                 returns.close()

@@ -245,8 +245,12 @@ class Reactor:
                 break
             begun.append(await self._step(waiting, step))
 
-    async def _step(self, waiting: Waiting, step: Step) -> Deferred[str]:
-        """Begin one step; fires with what became of it."""
+    async def _step(self, waiting: Waiting, step: Step, again: bool = False) -> Deferred[str]:
+        """
+        Begin one step; fires with what became of it.
+
+        @param again: it was perhaps begun before, by a life that is over.
+        """
         link = waiting.link
         if step["kind"] != LOCAL:
             if self._places.full:
@@ -262,7 +266,7 @@ class Reactor:
         self._intake.chains.began(jid, link)
         self._telling.run(waiting, step)
         try:
-            ended = await self._acts.publish(step["load"], jid, follow=waiting.has_line)
+            ended = await self._acts.publish(step["load"], jid, waiting.has_line, again)
         except ReactionError as error:
             self._telling.fail(waiting, step["sls"], str(error), step["id"], f"local.{step['fun']}")
             return succeed(f"failed: {error}")
@@ -345,7 +349,7 @@ class Reactor:
             # Minions know the jid of a job: who has run it does not run it again
             again = not late if step["kind"] == LOCAL else step.get("once") == AT_LEAST
             if again:
-                begun.append(await self._step(waiting, step))
+                begun.append(await self._step(waiting, step, again=True))
             else:
                 why = f"the node that did {step['kind']} '{step['fun']}' has died in it"
                 self._telling.lose(waiting.tag, why, link, "died")
