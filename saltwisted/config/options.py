@@ -647,11 +647,11 @@ class MasterConfig(CommonOptions):
     return_copies: int = 2
     #: Who decides what is done once: pair or both (how two members decide), or etcd (clusters).
     claims: str = "pair"
-    #: The addresses of an etcd 3 that decides, http://host:2379 each, for claims: etcd (clusters).
+    #: The members of an etcd 3 that decides, http://host:2379 or https:// each (claims: etcd).
     claims_etcd: list[Any] = []
     #: The authorities that sign the certificate of that etcd, PEM; the system's without it.
     claims_etcd_ca: str | None = None
-    #: The certificate that this node shows to that etcd, PEM.
+    #: The certificate that this node shows to that etcd, PEM; those between may follow.
     claims_etcd_cert: str | None = None
     #: The key of that certificate, PEM.
     claims_etcd_key: str | None = None

@@ -21,7 +21,8 @@ from saltwisted.domain.claims.etcd import Names
 from saltwisted.roles.clusterfacts import ClusterFacts
 from saltwisted.roles.stores import Stores
 from saltwisted.roles.uptime import LookFirst
-from saltwisted.transports.etcd import Gateway, tls_policy
+from saltwisted.transports.etcd import Gateway
+from saltwisted.transports.etcdtls import tls_policy
 
 ABSTAINS = "this member abstains from votes until what it voted has run out"
 

@@ -9,29 +9,22 @@ that are asked here bear it.
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred, TimeoutError, succeed
 from twisted.internet.protocol import Protocol, connectionDone
-from twisted.internet.ssl import (
-    Certificate,
-    PrivateCertificate,
-    optionsForClientTLS,
-    platformTrust,
-    trustRootFromCertificates,
-)
 from twisted.internet.task import deferLater
+from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.web.client import Agent, HTTPConnectionPool, ResponseDone
 from twisted.web.http_headers import Headers
-from twisted.web.iweb import IBodyProducer, IPolicyForHTTPS
+from twisted.web.iweb import IBodyProducer
 from zope.interface import implementer
 
 from saltwisted.domain.claims.etcd import OPTION, Ask, Settings, decode_token, login
-from saltwisted.errors import ConfigError, RemoteError, RequestTimeout, TransportClosed, WireError
+from saltwisted.errors import RemoteError, RequestTimeout, TransportClosed, WireError
 from saltwisted.transports.deferreds import as_deferred
+from saltwisted.transports.etcdtls import TlsPolicy, plain_reason
 
 TRY_TIME = 1.0
 """Seconds that one address may take."""
@@ -43,62 +36,12 @@ CONNECTIONS = 16
 """Questions that are on their way at the same time; more of them wait."""
 UNAUTHENTICATED = 16
 """gRPC's number for it."""
-
-_PEM = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\n?", re.S)
-
-
-@implementer(IPolicyForHTTPS)
-class TlsPolicy:
-    """Whom to trust, and what to show."""
-
-    def __init__(self, trust: Any, own: Any) -> None:
-        self._trust, self._own = trust, own
-
-    def creatorForNetloc(self, hostname: bytes, port: int) -> Any:
-        """Of each connection."""
-        return optionsForClientTLS(
-            hostname.decode("ascii"), trustRoot=self._trust, clientCertificate=self._own
-        )
-
-
-def tls_policy(settings: Settings, read: Callable[[str], bytes]) -> TlsPolicy:
-    """
-    Out of the files that the options name.
-
-    @param read: the bytes of a file.
-    @raises ConfigError: with the option whose file cannot be used.
-    """
-    trust, own = platformTrust(), None
-    if settings.ca:
-        blocks = _PEM.findall(_read(f"{OPTION}_ca", settings.ca, read))
-        try:
-            trust = trustRootFromCertificates([Certificate.loadPEM(each) for each in blocks])
-            if not blocks:
-                raise ValueError("there is no certificate in it")
-        except Exception as error:  # whatever OpenSSL says of a file
-            raise _unusable(f"{OPTION}_ca", settings.ca, error) from None
-    if settings.cert:
-        both = _read(f"{OPTION}_cert", settings.cert, read)
-        both += b"\n" + _read(f"{OPTION}_key", settings.key, read)
-        try:
-            own = PrivateCertificate.loadPEM(both)
-            # A key of another certificate is found here
-            own.options()
-        except Exception as error:  # whatever OpenSSL says of a file
-            raise _unusable(f"{OPTION}_cert", settings.cert, error) from None
-    return TlsPolicy(trust, own)
-
-
-def _read(option: str, path: str, read: Callable[[str], bytes]) -> bytes:
-    try:
-        return read(path)
-    except OSError as error:
-        raise ConfigError(f"{option}: {path}: {error.strerror or error}") from None
-
-
-def _unusable(option: str, path: str, error: Exception) -> ConfigError:
-    why = str(error) or type(error).__name__
-    return ConfigError(f"{option}: {path} is no PEM file that can be used: {why[:200]}")
+ONLY_WITH_LEADER = {"Grpc-Metadata-Hasleader": ["true"]}
+"""
+A member of etcd that knows no leader says so at once. Without this it keeps the question for seven
+seconds, while another member could answer it.
+"""
+NO_LEADER = "etcd has no majority of its members, or they choose a leader just now"
 
 
 @implementer(IBodyProducer)
@@ -162,11 +105,13 @@ class _Body(Protocol):
 class Gateway:
     """One etcd, at one of its addresses. Reactor thread only."""
 
+    log = Logger()
+
     def __init__(self, reactor: Any, settings: Settings, policy: TlsPolicy | None) -> None:
         """
         @param policy: for https; C{None} where there is none.
         """
-        self._reactor, self._settings = reactor, settings
+        self._reactor, self._settings, self._policy = reactor, settings, policy
         self._pool = HTTPConnectionPool(reactor, persistent=True)
         self._pool.maxPersistentPerHost = CONNECTIONS
         self._agent = (
@@ -175,6 +120,8 @@ class Gateway:
             else Agent(reactor, policy, connectTimeout=TRY_TIME, pool=self._pool)
         )
         self._best = 0
+        self._met: set[int] = set()
+        self._away: set[int] = set()
         self._token = ""
         self._free = CONNECTIONS
         self._queue: list[Deferred[None]] = []
@@ -224,31 +171,56 @@ class Gateway:
         return turn.addTimeout(WHOLE_TIME, self._reactor).addErrback(late)
 
     async def _ask(self, ask: Ask) -> Any:
-        count = len(self._settings.endpoints)
+        count, first = len(self._settings.endpoints), self._best
         end = self._reactor.seconds() + WHOLE_TIME
-        error: Exception = TransportClosed("this node stops")
+        failed: dict[int, Exception] = {}
+        kind: type[Exception] = TransportClosed
         # A connection that was kept may have been closed at the other end: one more
         for attempt in range(count + 1):
-            at = (self._best + attempt) % count
+            at = (first + attempt) % count
             left = end - self._reactor.seconds()
             if self._stopped or (attempt and left <= 0):
                 break
             try:
-                limit = min(TRY_TIME, left)
-                answer = await self._limited(self._authorised(at, ask), limit)
+                answer = await self._limited(at, ask, min(TRY_TIME, left))
             except RemoteError:
-                self._best = at
+                self._answers(at)
                 raise
-            except (TransportClosed, WireError) as failed:
-                where = f"{OPTION}: {self._settings.endpoints[at]}: {failed}"
-                error = type(failed)(where)
+            except (TransportClosed, WireError) as error:
+                failed[at], kind = error, type(error)
+                self._fails(at, error)
                 continue
-            self._best = at
+            self._answers(at)
             return answer
-        raise error
+        if not failed:
+            raise TransportClosed("this node stops")
+        said = (f"{self._settings.endpoints[at]}: {failed[at]}" for at in sorted(failed))
+        raise kind(f"{OPTION}: {'; '.join(said)}")
 
-    def _limited(self, work: Any, seconds: float) -> Deferred[Any]:
-        d = as_deferred(work).addTimeout(seconds, self._reactor)
+    def _answers(self, at: int) -> None:
+        self._best = at
+        self._met.add(at)
+        if at in self._away:
+            self._away.discard(at)
+            self.log.info("{url} of etcd answers again", url=self._settings.endpoints[at])
+
+    def _fails(self, at: int, error: Exception) -> None:
+        """The next question begins elsewhere: silent addresses do not keep each from the rest."""
+        count = len(self._settings.endpoints)
+        if self._best == at:
+            self._best = (at + 1) % count
+        if at not in self._away and count > 1 and not self._stopped:
+            self._away.add(at)
+            url = self._settings.endpoints[at]
+            self.log.warn(
+                "{option}: {url}: {why}; the next address is asked",
+                option=OPTION,
+                url=url,
+                why=str(error),
+            )
+
+    def _limited(self, at: int, ask: Ask, seconds: float) -> Deferred[Any]:
+        d = as_deferred(self._authorised(at, ask)).addTimeout(seconds, self._reactor)
         self._under_way.add(d)
 
         def over(result: Any) -> Any:
@@ -256,11 +228,16 @@ class Gateway:
             return result
 
         def failed(failure: Failure) -> Any:
-            if _reason(failure).check(TimeoutError, CancelledError):
-                raise RequestTimeout(f"no answer within {TRY_TIME:.0f} s")
             if failure.check(TransportClosed, WireError, RemoteError):
                 return failure
-            raise TransportClosed(_said(failure))
+            reason = _reason(failure)
+            if reason.check(TimeoutError, CancelledError):
+                raise RequestTimeout(f"no answer within {TRY_TIME:.0f} s")
+            is_met, policy = at in self._met, self._policy
+            url = self._settings.endpoints[at]
+            if policy is None or not url.startswith("https:"):
+                raise TransportClosed(plain_reason(reason, is_met))
+            raise TransportClosed(policy.reason(url, reason, is_met))
 
         return d.addBoth(over).addErrback(failed)
 
@@ -283,7 +260,7 @@ class Gateway:
         self._token = decode_token(await self._post(at, login(self._settings)))
 
     async def _post(self, at: int, ask: Ask) -> Any:
-        headers = Headers({"Content-Type": ["application/json"]})
+        headers = Headers({"Content-Type": ["application/json"], **ONLY_WITH_LEADER})
         if self._token:
             headers.addRawHeader("Authorization", self._token)
         response = await self._agent.request(
@@ -315,7 +292,7 @@ class Gateway:
         words = str(inner.get("message") or error or f"HTTP {code}")[:200]
         if code >= 500 or number in (4, 14):
             # It has no leader, or stops: another address may be better
-            return TransportClosed(words)
+            return TransportClosed(f"{words}: {NO_LEADER}" if "no leader" in words else words)
         if "auth store is old" in words or "invalid auth token" in words:
             number = UNAUTHENTICATED
         where = f"{OPTION}: {self._settings.endpoints[at]}: {words}"
@@ -327,8 +304,3 @@ def _reason(failure: Failure) -> Failure:
     while reasons := getattr(failure.value, "reasons", None):
         failure = reasons[0]
     return failure
-
-
-def _said(failure: Failure) -> str:
-    error = _reason(failure).value
-    return (str(error) or type(error).__name__)[:200]

@@ -199,6 +199,24 @@ class ClientTLS:
         raise problem
 
 
+def named_client(context: SSL.Context, names: Sequence[str], verify: bool = True) -> ClientTLS:
+    """
+    Connections of this context end in the handshake if the certificate is for none of these names.
+    """
+    creator = ClientTLS(context, verify, names)
+
+    def info(connection: SSL.Connection, where: int, ret: int) -> None:
+        # Before one byte of the application is sent or read, as Twisted does it
+        if where & SSL.SSL_CB_HANDSHAKE_DONE and verify:
+            try:
+                creator.check(connection)
+            except Exception:
+                connection.get_app_data().failVerification(Failure())
+
+    context.set_info_callback(info)
+    return creator
+
+
 class ClientContexts:
     """
     Makes L{ClientTLS} for masters by name; the files are read once.
@@ -215,15 +233,4 @@ class ClientContexts:
     def to(self, *names: str) -> ClientTLS:
         """For the master of this name and address."""
         context = _context(self._options, server=False)
-        creator = ClientTLS(context, self._verify, names)
-
-        def info(connection: SSL.Connection, where: int, ret: int) -> None:
-            # Before one byte of the application is sent or read, as Twisted does it
-            if where & SSL.SSL_CB_HANDSHAKE_DONE and self._verify:
-                try:
-                    creator.check(connection)
-                except Exception:
-                    connection.get_app_data().failVerification(Failure())
-
-        context.set_info_callback(info)
-        return creator
+        return named_client(context, names, self._verify)

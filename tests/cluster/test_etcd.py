@@ -25,9 +25,9 @@ from saltwisted.cluster.claims.court import Granted, Refused, Wish
 from saltwisted.cluster.claims.etcd import EtcdCourt
 from saltwisted.domain.claims.etcd import Names, settings_of
 from saltwisted.domain.claims.words import Claim, NoMajority, Taken
-from saltwisted.errors import ConfigError
 from saltwisted.transports import etcd as transport
-from saltwisted.transports.etcd import Gateway, tls_policy
+from saltwisted.transports.etcd import Gateway
+from saltwisted.transports.etcdtls import tls_policy
 from tests.etcd import Etcd, needs_etcd
 from tests.harness import SECONDS
 
@@ -423,19 +423,3 @@ class OddTests(TestCase):
         self.assertIn("claims_etcd: http://127.0.0.1:1: ", node.claims.problem())
         self.assertIn("refused", node.claims.problem())
         self.assertIsInstance(await node.claims.begin("run/1", {}), NoMajority)
-
-
-class TlsFileTests(TestCase):
-    def test_files(self) -> None:
-        """A file of certificates that cannot be used is named with its option."""
-        bad = self.mktemp()
-        with open(bad, "w") as handle:
-            handle.write("nonsense")
-        for options, words in (
-            ({"ca": "/nowhere"}, "claims_etcd_ca: /nowhere: No such file"),
-            ({"ca": bad}, "claims_etcd_ca: .*no certificate in it"),
-            ({"cert": bad, "key": bad}, "claims_etcd_cert: .* is no PEM file"),
-        ):
-            settings = settings_of(["https://a:1"], {"prefix": "p", **options})
-            error = self.assertRaises(ConfigError, tls_policy, settings, _bytes)
-            self.assertRegex(str(error), words)

@@ -38,13 +38,13 @@ turn-ONCE:
 """One for each choice; the job is in the first alone."""
 
 
-class DyingTests(TestCase):
-    """Three nodes, each with a minion beside it, and a minion of ours that knows them all."""
+class Dying(TestCase):
+    """Nodes, each with a minion beside it, and a minion of ours that knows them all."""
 
     timeout = 900
 
-    def setUp(self) -> None:
-        """Reactions of each type, of both choices."""
+    def begin(self, names: str, **options: Any) -> None:
+        """Reactions of each type, of both choices; the nodes may claim."""
         self.place = scratch(self)
         self.marks = f"{self.place}/marks"
         entries: list[Any] = []
@@ -56,7 +56,7 @@ class DyingTests(TestCase):
             with open(path, "w") as stream:
                 stream.write(text)
             entries.append({"dying/*": {"sls": path, "once": once}})
-        self.made = nodes(self, "a b c", reactor=entries, publish_window=15)
+        self.made = nodes(self, names, reactor=entries, publish_window=15, **options)
         for node in self.made:
             command = node.argv.index("-c")
             node.argv[command : command + 2] = ["-m", "tests.cluster.dying"]
@@ -66,7 +66,11 @@ class DyingTests(TestCase):
                 {"id": node.name, "root_dir": node.root, "file_client": "local"},
             )
         join_all(self.made)
-        let_all_vote(self.made)
+        if "claims" in options:
+            for node in self.made:
+                until(f"{node.name} to claim", lambda node=node: node.run("reactor.is_leader"))
+        else:
+            let_all_vote(self.made)
         self.minion = OurMinion(self.place, self.made[0])
         write_config(
             os.path.join(self.minion.conf, "minion.d", "many.conf"),
@@ -116,12 +120,8 @@ class DyingTests(TestCase):
         rows: list[dict[str, Any]] = json.loads(shown)
         return rows
 
-    def test_dies_in_it(self) -> None:
-        """
-        Killed before the first: the job is published by another node under its jid, what may be
-        repeated is done, the rest is said as lost. Killed after the last: the minion runs the job
-        no second time, what may be repeated is done again, the rest was done and is said as lost.
-        """
+    def die_twice(self) -> None:
+        """One node is killed before the first, is started again, and killed after the last."""
         done, lost = self.die(GRANTED, "dying/first")
 
         self.assertEqual(done, {"job": 1, "runner-at_least": 1, "caller-at_least": 1})
@@ -142,3 +142,16 @@ class DyingTests(TestCase):
         self.assertEqual(len({row["key"] for row in rows}), 1, rows)
         (result,) = {row["result"] for row in rows}
         return Counter(each.split()[0] for each in result.split("; "))
+
+
+class DyingTests(Dying):
+    """Three nodes that vote."""
+
+    def test_dies_in_it(self) -> None:
+        """
+        Killed before the first: the job is published by another node under its jid, what may be
+        repeated is done, the rest is said as lost. Killed after the last: the minion runs the job
+        no second time, what may be repeated is done again, the rest was done and is said as lost.
+        """
+        self.begin("a b c")
+        self.die_twice()
