@@ -137,9 +137,20 @@ class LocalClient:
             return {}
         return {"jid": answer["jid"], "minions": list(answer["minions"])}
 
-    def cmd_async(self, tgt: Any, fun: Any, *args: Any, **kwargs: Any) -> Any:
+    def cmd_async(
+        self,
+        tgt: Any,
+        fun: Any,
+        arg: Any = (),
+        tgt_type: str = "glob",
+        ret: str = "",
+        jid: str = "",
+        kwarg: Any = None,
+        **kwargs: Any,
+    ) -> Any:
         """Publish, and do not wait: the job's id, or 0 when the target means nobody."""
-        return self.run_job(tgt, fun, *args, **kwargs).get("jid", 0)
+        job = self.run_job(tgt, fun, arg, tgt_type, ret, None, jid, kwarg, **kwargs)
+        return job.get("jid", 0)
 
     def cmd_iter(
         self,
@@ -158,7 +169,11 @@ class LocalClient:
         Ids of a list that the master does not know are among them at the end, with a text that
         says so, as in stock.
         """
-        load = self._load(tgt, fun, arg, tgt_type, ret, "", kwarg, kwargs)
+        yield from self._answers(
+            self._load(tgt, fun, arg, tgt_type, ret, "", kwarg, kwargs), timeout
+        )
+
+    def _answers(self, load: Mapping[str, Any], timeout: float | None) -> Iterator[dict[str, Any]]:
         waits = {
             "timeout": timeout or self.opts["timeout"],
             "gather_job_timeout": self.opts["gather_job_timeout"],
@@ -208,7 +223,8 @@ class LocalClient:
         @param full_return: with the return codes: ids to C{{"ret": ..., "retcode": ...}}.
         """
         found: dict[str, Any] = {}
-        for each in self.cmd_iter(tgt, fun, arg, timeout, tgt_type, ret, kwarg, **kwargs):
+        load = self._load(tgt, fun, arg, tgt_type, ret, jid, kwarg, kwargs)
+        for each in self._answers(load, timeout):
             found.update(each)
         return found if full_return else {name: item["ret"] for name, item in found.items()}
 

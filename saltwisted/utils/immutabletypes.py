@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 
-class ImmutableDict(Mapping[Any, Any]):
-    """A map that cannot change, nor what is in it."""
+class _Held:
+    """What the three have in common: the value that they hold."""
 
-    def __init__(self, obj: Mapping[Any, Any]) -> None:
+    def __init__(self, obj: Any) -> None:
         self._held = obj
 
     def __len__(self) -> int:
@@ -17,9 +17,6 @@ class ImmutableDict(Mapping[Any, Any]):
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._held)
-
-    def __getitem__(self, key: Any) -> Any:
-        return freeze(self._held[key])
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._held!r}>"
@@ -28,21 +25,19 @@ class ImmutableDict(Mapping[Any, Any]):
         return _copy(self._held, memo)
 
     def copy(self) -> Any:
-        """An ordinary map with copies of all in it."""
+        """An ordinary value of its kind, with copies of all in it."""
         return _copy(self._held)
 
 
-class ImmutableList(Sequence[Any]):
+class ImmutableDict(_Held, Mapping[Any, Any]):
+    """A map that cannot change, nor what is in it."""
+
+    def __getitem__(self, key: Any) -> Any:
+        return freeze(self._held[key])
+
+
+class ImmutableList(_Held, Sequence[Any]):
     """A list that cannot change, nor what is in it."""
-
-    def __init__(self, obj: Sequence[Any]) -> None:
-        self._held = obj
-
-    def __len__(self) -> int:
-        return len(self._held)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._held)
 
     def __add__(self, other: Any) -> list[Any]:
         return [*self._held, *other]
@@ -53,41 +48,15 @@ class ImmutableList(Sequence[Any]):
     def __getitem__(self, key: Any) -> Any:
         return freeze(self._held[key])
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._held!r}>"
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return _copy(self._held, memo)
-
-    def copy(self) -> Any:
-        """An ordinary list with copies of all in it."""
-        return _copy(self._held)
-
-
-class ImmutableSet(Set[Any]):
+class ImmutableSet(_Held, Set[Any]):
     """A set that cannot change."""
 
     def __init__(self, obj: Iterable[Any]) -> None:
-        self._held = obj if isinstance(obj, Set) else set(obj)
-
-    def __len__(self) -> int:
-        return len(self._held)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._held)
+        super().__init__(obj if isinstance(obj, Set) else set(obj))
 
     def __contains__(self, key: object) -> bool:
         return key in self._held
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._held!r}>"
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return _copy(self._held, memo)
-
-    def copy(self) -> Any:
-        """An ordinary set with copies of all in it."""
-        return _copy(self._held)
 
 
 def freeze(obj: Any) -> Any:

@@ -32,7 +32,7 @@ MIB = 1024 * 1024
 MASTERS = ("3006", "3008", "ours")
 SCRIPT = """
 import json, sys
-import salt.client, salt.config, salt.runner, salt.wheel
+import salt.client, salt.config, salt.runner, salt.utils.jid, salt.wheel
 
 local = salt.client.LocalClient(sys.argv[1])
 found = {}
@@ -58,6 +58,9 @@ found["returns"] = [
     sorted((k, v["ret"]) for k, v in each.items())
     for each in local.get_cli_returns(job["jid"], job["minions"], timeout=15) if each
 ]
+wanted = salt.utils.jid.gen_jid(salt.config.master_config(sys.argv[1]))
+found["jid"] = local.cmd("ours", "test.echo", ["own"], jid=wanted)
+found["kept"] = sorted(local.get_cache_returns(wanted))
 found["async"] = len(local.cmd_async("*", "test.ping"))
 opts = salt.config.master_config(sys.argv[1])
 found["opts"] = [opts["publish_port"] > 0, opts["id"] != ""]
