@@ -20,6 +20,7 @@ sys.path.insert(0, str(ROOT))
 from saltwisted.config.load import OTHER_NAMES, own_paths  # noqa: E402
 from saltwisted.config.options import (  # noqa: E402
     LOGIN_OPTIONS,
+    SECRETS,
     CommonOptions,
     MasterConfig,
     MinionConfig,
@@ -51,6 +52,7 @@ Written by `docs/make_options.py` from the schema; do not edit. {count} options,
 - **used**: *no* means that it is accepted, so that files of a stock installation work, and that
   nothing here looks at it. Templates see it in `opts` all the same. *named* means the same, but
   a value that asks for what is not part of saltwisted is named in a warning at the start.
+- Options of the type *secret* are shown to nobody ([security](security.md)).
 - Paths are Salt's; with `/etc/saltwisted` they are those of the second table.
 
 An unknown option is kept as data of your own, with a warning that names the nearest option. A
@@ -116,6 +118,7 @@ def row(name: str, about: dict[str, dict[str, str]]) -> str:
     }
     types = {role: cls.fields.get(name, "Any") for role, cls in roles}
     kind = types[roles[0][0]].replace("[Any]", "").replace("[str, Any]", "").replace("|", "or")
+    kind = f"secret {kind}" if name in SECRETS else kind
     if len(set(map(repr, defaults.values()))) == 1:
         default = shown(next(iter(defaults.values())))
     else:
@@ -150,7 +153,7 @@ def page() -> str:
         rows[name] = f"| `{name}` | {role} | {kind} | | no | yes | {meaning} |"
     for name, (default, meaning) in LOGIN_OPTIONS.items():
         salt = "no" if name == "auth.ldap.ca_file" else "yes"
-        kind = type(default).__name__
+        kind = f"{'secret ' if name in SECRETS else ''}{type(default).__name__}"
         rows[name] = f"| `{name}` | master | {kind} | {shown(default)} | {salt} | yes | {meaning} |"
     lines = [HEAD.format(count=len(rows)) + "\n".join(rows[name] for name in sorted(rows))]
     lines += [

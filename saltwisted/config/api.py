@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from saltwisted.config.secrets import shown_value
+
 BLOCKS = ("rest_twisted", "rest_cherrypy")
 """The first that is there counts."""
 DEFAULTS: Mapping[str, Any] = {
@@ -99,7 +101,7 @@ def problems(blocks: Mapping[str, Any]) -> list[str]:
     for name in there:
         block = blocks[name]
         if not isinstance(block, Mapping):
-            found.append(f"{name}: a map of options is needed, not {block!r}")
+            found.append(f"{name}: a map of options is needed, not {shown_value(name, block)!r}")
             continue
         if name == "rest_cherrypy" and "port" not in block:
             found.append("Not loading 'rest_cherrypy'. 'port' not specified in config")
@@ -107,7 +109,7 @@ def problems(blocks: Mapping[str, Any]) -> list[str]:
             if key in DEFAULTS:
                 wrong = _wrong(key, value) if value is not None else ""
                 if wrong:
-                    found.append(f"{name}: {key} must be {wrong}, not {value!r}")
+                    found.append(f"{name}: {key} must be {wrong}, not {shown_value(key, value)!r}")
             elif key not in UNUSED:
                 # Nearly nobody misspells: the command line is not to wait for this
                 from difflib import get_close_matches

@@ -23,6 +23,7 @@ from saltwisted.config import api, logins
 from saltwisted.config.document import line_of, parse
 from saltwisted.config.options import MasterConfig, MinionConfig
 from saltwisted.config.schema import Misfit, fit, fresh
+from saltwisted.config.secrets import shown_value
 from saltwisted.errors import ConfigError
 from saltwisted.kinds import CHOICES
 from saltwisted.words import listed
@@ -407,13 +408,14 @@ class _Settling:
         try:
             fitting, change = fit(declared, value)
         except Misfit as misfit:
-            raise self.fail(option, f"{option}: {misfit}, not {_shown(value)}") from None
+            raise self.fail(option, f"{option}: {misfit}, not {_shown(option, value)}") from None
         if change is not None and not (
             isinstance(fitting, (str, int, float)) and isinstance(value, str)
         ):
             quiet = isinstance(fitting, str) or option in ("file_ignore_regex", "file_ignore_glob")
             if not quiet:
-                self.warn(option, f"{option} should not be {_shown(value)}; {change}")
+                given, read = _shown(option, value), _shown(option, fitting)
+                self.warn(option, f"{option} should not be {given}; read as {read}")
         return fitting
 
     def unknown(self, option: Any) -> None:
@@ -649,7 +651,7 @@ class _Settling:
         ]
         for option, words in allowed:
             if option in values and values[option] not in words:
-                shown = _shown(values[option])
+                shown = _shown(option, values[option])
                 raise self.fail(option, f"{option}: use {listed(words, 'or')}, not {shown}")
         for option in ("publish_port", "ret_port", "master_port"):
             if option in values and not 0 < values[option] < 65536:
@@ -668,6 +670,6 @@ def under_root(root: str, path: str) -> str:
     return os.path.normpath(os.path.join(root, path.lstrip("/")))
 
 
-def _shown(value: Any) -> str:
-    text = repr(value)
+def _shown(option: str, value: Any) -> str:
+    text = repr(shown_value(option, value))
     return text if len(text) <= 60 else text[:57] + "..."

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from saltwisted.config.options import LOGIN_OPTIONS
+from saltwisted.config.secrets import shown_value
 from saltwisted.kinds import LOGINS, Parts
 
 CALLBACK = "/login/oidc/callback"
@@ -159,7 +160,8 @@ def problems(external_auth: Mapping[str, Any], extra: Mapping[str, Any] = {}) ->
             found.append(f"{reason}; its logins are refused")
             continue
         if not isinstance(config, Mapping):
-            found.append(f"{where}: users are needed, each with a list of rules, not {config!r}")
+            seen = shown_value("", config)
+            found.append(f"{where}: users are needed, each with a list of rules, not {seen!r}")
             continue
         options = OPTIONS.take(eauth)
         found += [

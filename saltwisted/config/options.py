@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from saltwisted.config.schema import HandedOn, Options, fresh
+from saltwisted.config.schema import HandedOn, Options, Secret, fresh
 
 _REFSPECS = ["+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"]
 _SHORT = [1, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000]
@@ -195,11 +195,11 @@ class CommonOptions(Options):
     gitfs_base: HandedOn[str] = "master"
     gitfs_fallback: HandedOn[str] = ""
     gitfs_user: HandedOn[str] = ""
-    gitfs_password: HandedOn[str] = ""
+    gitfs_password: HandedOn[Secret[str]] = ""
     gitfs_insecure_auth: HandedOn[bool] = False
     gitfs_privkey: HandedOn[str] = ""
     gitfs_pubkey: HandedOn[str] = ""
-    gitfs_passphrase: HandedOn[str] = ""
+    gitfs_passphrase: HandedOn[Secret[str]] = ""
     gitfs_saltenv_whitelist: HandedOn[list[Any]] = []
     gitfs_saltenv_blacklist: HandedOn[list[Any]] = []
     gitfs_global_lock: HandedOn[bool] = True
@@ -253,11 +253,11 @@ class CommonOptions(Options):
     git_pillar_ssl_verify: bool = True
     git_pillar_global_lock: HandedOn[bool] = True
     git_pillar_user: str = ""
-    git_pillar_password: str = ""
+    git_pillar_password: Secret[str] = ""
     git_pillar_insecure_auth: HandedOn[bool] = False
     git_pillar_privkey: str = ""
     git_pillar_pubkey: HandedOn[str] = ""
-    git_pillar_passphrase: HandedOn[str] = ""
+    git_pillar_passphrase: HandedOn[Secret[str]] = ""
     git_pillar_refspecs: HandedOn[list[Any]] = _REFSPECS
     git_pillar_includes: bool = True
     git_pillar_proxy: str = ""
@@ -392,11 +392,11 @@ class CommonOptions(Options):
     winrepo_ssl_verify: HandedOn[bool] = True
     winrepo_proxy: HandedOn[str] = ""
     winrepo_user: HandedOn[str] = ""
-    winrepo_password: HandedOn[str] = ""
+    winrepo_password: HandedOn[Secret[str]] = ""
     winrepo_insecure_auth: HandedOn[bool] = False
     winrepo_privkey: HandedOn[str] = ""
     winrepo_pubkey: HandedOn[str] = ""
-    winrepo_passphrase: HandedOn[str] = ""
+    winrepo_passphrase: HandedOn[Secret[str]] = ""
     winrepo_refspecs: HandedOn[list[Any]] = _REFSPECS
     winrepo_depth: HandedOn[int] = 1
     cluster_mode: HandedOn[bool] = False
@@ -507,9 +507,9 @@ class MasterConfig(CommonOptions):
     #: Seconds after which the publish key is changed.
     publish_session: float = 86400
     #: The password of the master's private key.
-    key_pass: str | None = None
+    key_pass: Secret[str | None] = None
     #: The password of the signing key.
-    signing_key_pass: str | None = None
+    signing_key_pass: Secret[str | None] = None
     #: Whether publications are signed.
     sign_pub_messages: bool = True
     #: Keys that may be accepted at most; 0 is no limit.
@@ -658,7 +658,7 @@ class MasterConfig(CommonOptions):
     #: The user of that etcd, where it has users.
     claims_etcd_user: str | None = None
     #: The password of that user.
-    claims_etcd_password: str | None = None
+    claims_etcd_password: Secret[str | None] = None
     #: What the keys of this cluster in etcd begin with; another for each cluster.
     claims_etcd_prefix: str = "saltwisted"
     #: Whether this node keeps pillar_roots in step with its peers, and compiles pillars (clusters).
@@ -809,13 +809,13 @@ class MasterConfig(CommonOptions):
     search: HandedOn[str] = ""
     ssh_list_nodegroups: HandedOn[dict[str, Any]] = {}
     ssh_use_home_key: HandedOn[bool] = False
-    cluster_key_pass: str | None = None
+    cluster_key_pass: Secret[str | None] = None
     syndic_wait: HandedOn[float] = 5
     syndic_event_forward_timeout: HandedOn[float] = 0.5
     syndic_jid_forward_cache_hwm: HandedOn[int] = 100
     regen_thin: HandedOn[bool] = False
-    ssh_passwd: HandedOn[str] = ""
-    ssh_priv_passwd: HandedOn[str] = ""
+    ssh_passwd: HandedOn[Secret[str]] = ""
+    ssh_priv_passwd: HandedOn[Secret[str]] = ""
     ssh_port: HandedOn[str] = "22"
     ssh_sudo: HandedOn[bool] = False
     ssh_sudo_user: HandedOn[str] = ""
@@ -848,7 +848,7 @@ class MasterConfig(CommonOptions):
     cluster_pki_dir: str | None = None
     cluster_pool_port: int = 4520
     cluster_pub_fingerprint: str | None = None
-    cluster_secret: str | None = None
+    cluster_secret: Secret[str | None] = None
     cluster_isolated_filesystem: HandedOn[bool] = False
     cluster_max_log_size: HandedOn[int | None] = None
     cluster_max_voters: HandedOn[int | None] = None
@@ -969,7 +969,7 @@ class MinionConfig(CommonOptions):
     #: A web proxy.
     proxy_host: str = ""
     proxy_username: str = ""
-    proxy_password: str = ""
+    proxy_password: Secret[str] = ""
     #: Its port.
     proxy_port: int = 0
     #: The port on which minions listen for jobs.
@@ -1012,7 +1012,7 @@ class MinionConfig(CommonOptions):
     #: Who signs commands to the master.
     username: HandedOn[str | None] = None
     #: Its password.
-    password: HandedOn[str | None] = None
+    password: HandedOn[Secret[str | None]] = None
     #: The user that jobs become by sudo.
     sudo_user: str = ""
 
@@ -1192,3 +1192,7 @@ class MinionConfig(CommonOptions):
                 host, _, number = host.partition(":")
                 port = int(number)
         return host.strip("[]"), port
+
+
+SECRETS = MasterConfig.secret | MinionConfig.secret | {"auth.ldap.bindpw", "sharedsecret", "token"}
+"""Every option whose value nobody is shown; the last three have no attribute."""

@@ -26,7 +26,12 @@ The type of an option that is accepted, checked and handed on to modules and tem
 nothing here looks at. Reading it as an attribute is an error: whoever begins to look at one
 takes this word away from it, and the page of all options says so.
 """
-_HANDED_ON = "HandedOn["
+Secret = Annotated[T, "secret"]
+"""
+The type of an option whose value nobody is shown (L{saltwisted.config.secrets}). One that is
+handed on as well is C{HandedOn[Secret[...]]}.
+"""
+_HANDED_ON, _SECRET = "HandedOn[", "Secret["
 
 TRUE_WORDS = frozenset(("true", "yes", "on", "y", "1"))
 FALSE_WORDS = frozenset(("false", "no", "off", "n", "0", ""))
@@ -47,6 +52,13 @@ def fresh(value: Any) -> Any:
 
 class NotLookedAt(TypeError):
     """Our own code asks for an option of which the schema says that nothing here looks at it."""
+
+
+def _without(mark: str, kinds: Mapping[str, str]) -> tuple[dict[str, str], set[str]]:
+    """Types as they are written without a mark, and the names of those that had it."""
+    marked = {name for name, kind in kinds.items() if kind.startswith(mark)}
+    bare = {n: k[len(mark) : -1] if n in marked else k for n, k in kinds.items()}
+    return bare, marked
 
 
 class _Unread:
@@ -74,20 +86,23 @@ class Options:
     @cvar fields: every option of the class: name to its type as written (C{"str | None"}).
     @cvar defaults: every option's default; shared, so copy it with L{fresh}.
     @cvar handed_on: the options that nothing here looks at (L{HandedOn}).
+    @cvar secret: the options whose values nobody is shown (L{Secret}).
     """
 
     fields: ClassVar[dict[str, str]] = {}
     defaults: ClassVar[dict[str, Any]] = {}
     handed_on: ClassVar[frozenset[str]] = frozenset()
+    secret: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(cls) -> None:
         inherited, own = cls.fields, cls.__dict__.get("__annotations__", {})
         own = {name: kind for name, kind in own.items() if "ClassVar" not in kind}
-        unread = {name for name, kind in own.items() if kind.startswith(_HANDED_ON)}
-        bare = {n: t[len(_HANDED_ON) : -1] if n in unread else t for n, t in own.items()}
+        bare, unread = _without(_HANDED_ON, own)
+        bare, untold = _without(_SECRET, bare)
         cls.fields = {**inherited, **bare}
         cls.defaults = {name: getattr(cls, name) for name in cls.fields}
         cls.handed_on = (cls.handed_on - own.keys()) | unread
+        cls.secret = cls.secret | untold
         for name in unread:
             setattr(cls, name, _Unread(name, cls.defaults[name]))
 

@@ -18,6 +18,7 @@ from typing import Any
 from attrs import frozen
 
 from saltwisted.config.options import MasterConfig
+from saltwisted.config.secrets import compared
 from saltwisted.domain.merge import (
     DIGEST_BYTES,
     Census,
@@ -141,7 +142,7 @@ def census(config: MasterConfig, written: Mapping[str, Any]) -> Census:
                     files[f"{kind}/{env}/{number}"] = dict(tree(str(path)))
     # What somebody has set and is not taken has its default with us
     usual = MasterConfig()
-    options = texts_of(lambda name: written.get(name, usual.value(name)))
+    options = texts_of(lambda name: written.get(name, usual.value(name)), compared)
     return {"keys": keys, "files": files, "options": options}
 
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-PLACEHOLDER = "**********"
+from saltwisted.config.secrets import PLACEHOLDER
 
 _masked: ContextVar[bool] = ContextVar("masked", default=True)
 

@@ -8,6 +8,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.life.drift import option_of
 from saltwisted.config.options import LOGIN_OPTIONS, MasterConfig
+from saltwisted.config.secrets import compared
 from saltwisted.domain.replica.settings import COMPARED, differences, texts_of
 
 
@@ -21,7 +22,7 @@ class SecretTests(SynchronousTestCase):
                 external_auth={"file": {"fred": [".*"]}},
                 extra={"sharedsecret": word},
             )
-            texts[node] = texts_of(lambda name, config=config: option_of(config, name))
+            texts[node] = texts_of(lambda name, config=config: option_of(config, name), compared)
 
         rows = differences(texts)
 
@@ -37,7 +38,7 @@ class SecretTests(SynchronousTestCase):
             config = MasterConfig(
                 extra={"auth.ldap.uri": server, "auth.ldap.bindpw": f"s3cret{node}"}
             )
-            texts[node] = texts_of(lambda name, config=config: option_of(config, name))
+            texts[node] = texts_of(lambda name, config=config: option_of(config, name), compared)
 
         options = [row["option"] for row in differences(texts)]
 
@@ -55,7 +56,7 @@ class SecretTests(SynchronousTestCase):
         texts = {}
         for node, hours in (("a", 24), ("b", 2)):
             config = MasterConfig(keep_jobs=hours, keep_jobs_seconds=hours * 3600)
-            texts[node] = texts_of(lambda name, config=config: option_of(config, name))
+            texts[node] = texts_of(lambda name, config=config: option_of(config, name), compared)
 
         options = [row["option"] for row in differences(texts)]
 

@@ -13,6 +13,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from saltwisted.config.secrets import compared
 from saltwisted.domain.replica.settings import differences, shown_of
 from saltwisted.errors import SaltwistedError, WireError
 from saltwisted.interfaces import IPeerLink, IPeers
@@ -53,7 +54,7 @@ class Drift:
 
     def _own(self) -> dict[str, str]:
         """Asked again each time: a reload changes options."""
-        return shown_of(lambda name: option_of(self._config, name))
+        return shown_of(lambda name: option_of(self._config, name), compared)
 
     def _link(self, link: IPeerLink, up: bool) -> None:
         if up:

@@ -13,6 +13,7 @@ from typing import Any
 from attrs import define
 from twisted.internet.task import deferLater
 
+from saltwisted.config.secrets import compared
 from saltwisted.domain.merge import DIGEST_BYTES, STATES, key_digest
 from saltwisted.domain.replica.settings import texts_of
 from saltwisted.domain.roots.entry import DIR
@@ -68,6 +69,6 @@ class CensusTaker:
         return {
             "keys": keys,
             "files": files,
-            "options": texts_of(self.option),
+            "options": texts_of(self.option, compared),
             "cut": count > MOST,
         }

@@ -8,9 +8,7 @@ depends on the node what an operator may do. Paths and addresses are each node's
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Mapping, Sequence
-from hashlib import sha256
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 COMPARED = (
@@ -79,20 +77,18 @@ COMPARED = (
     "token_expire_user_override",
     "top_file_merging_strategy",
 )
-SECRET = ("auth.ldap.bindpw", "sharedsecret")
-"""Compared, and shown as a digest."""
-_PASSWORD = re.compile(r"(://[^/@:\s\"]*):([^/@\s\"]+)@")
 ROOTS = ("file_roots", "pillar_roots")
 ABSENT = "(not set)"
 SHOWN = "shown:"
 """Before the name of an option: a text that is shown in place of the one that is compared."""
 
 
-def texts_of(option: Any) -> dict[str, str]:
+def texts_of(option: Callable[[str], Any], text: Callable[[str, Any], str]) -> dict[str, str]:
     """
     The compared options as text that is equal where they are.
 
     @param option: C{option(name)}: its value, or C{None} where there is no such option.
+    @param text: C{text(name, value)}: what others may see of it, equal where the value is.
     """
     found = {}
     for name in COMPARED:
@@ -100,30 +96,21 @@ def texts_of(option: Any) -> dict[str, str]:
         if name in ROOTS and isinstance(value, Mapping):
             # Where they lie is each node's own matter; which environments there are is not
             value = {env: len(paths) for env, paths in value.items()}
-        if value is None:
-            continue
-        if name in SECRET:
-            found[name] = f"sha256 {sha256(str(value).encode()).hexdigest()[:12]}"
-        else:
-            found[name] = _PASSWORD.sub(_hidden, json.dumps(value, sort_keys=True, default=str))
+        if value is not None:
+            found[name] = text(name, value)
     return found
 
 
-def shown_of(option: Any) -> dict[str, str]:
+def shown_of(option: Callable[[str], Any], text: Callable[[str, Any], str]) -> dict[str, str]:
     """
     L{texts_of}, and beside them what a person wants to see where they differ: the paths of roots.
     """
-    found = texts_of(option)
+    found = texts_of(option, text)
     for name in ROOTS:
         value = option(name)
         if isinstance(value, Mapping):
             found[SHOWN + name] = json.dumps(value, sort_keys=True, default=str)
     return found
-
-
-def _hidden(match: re.Match[str]) -> str:
-    """A password in an address, as something that is equal where it is."""
-    return f"{match[1]}:(sha256 {sha256(match[2].encode()).hexdigest()[:12]})@"
 
 
 def differences(texts: Mapping[str, Mapping[str, str]]) -> Sequence[Mapping[str, Any]]:

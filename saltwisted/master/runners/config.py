@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from saltwisted.config.secrets import shown
 from saltwisted.domain.targeting.traverse import traverse
 from saltwisted.master.runner_table import Run, Runner
 
@@ -14,7 +15,7 @@ _NOTHING = object()
 
 async def get(run: Run, key: str, default: Any = "", delimiter: str = ":") -> Any:
     """
-    An option of the master; deeper values by C{a:b:c}.
+    An option of the master; deeper values by C{a:b:c}. Secrets are shown as stars.
 
     CLI Example::
 
@@ -22,7 +23,7 @@ async def get(run: Run, key: str, default: Any = "", delimiter: str = ":") -> An
         salt-run config.get file_roots:base
         salt-run config.get file_roots,base delimiter=','
     """
-    found = traverse(run.ctx.config.as_opts(), key, _NOTHING, delimiter)
+    found = traverse(shown(run.ctx.config.as_opts()), key, _NOTHING, delimiter)
     return default if found is _NOTHING else found
 
 

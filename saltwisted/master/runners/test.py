@@ -8,6 +8,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
+from saltwisted.config.secrets import shown
 from saltwisted.master.runner_table import Run, Runner
 
 
@@ -95,13 +96,13 @@ async def metasyntactic(run: Run, locality: str = "us") -> list[str] | None:
 
 async def get_opts(run: Run) -> dict[str, Any]:
     """
-    The master's configuration.
+    The master's configuration, without its secrets.
 
     CLI Example::
 
         salt-run test.get_opts
     """
-    return run.ctx.config.as_opts()
+    return shown(run.ctx.config.as_opts())
 
 
 FUNCTIONS: dict[str, Runner] = {

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from saltwisted.config.secrets import shown
 from saltwisted.master.wheel_table import Call
 
 
 async def values(call: Call) -> dict[str, Any]:
-    """The whole configuration as it is in force."""
-    return call.ctx.config.as_opts()
+    """The whole configuration as it is in force, without its secrets."""
+    return shown(call.ctx.config.as_opts())
 
 
 FUNCTIONS = {"values": values}

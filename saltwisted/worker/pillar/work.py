@@ -21,7 +21,10 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any
 
+from attrs import evolve
+
 from saltwisted.config.compat import COMPAT_VERSION_TEXT
+from saltwisted.config.secrets import without_own
 from saltwisted.domain.pillar.compile import Compiled, PillarCompiler
 from saltwisted.domain.pillar.plain import sendable
 from saltwisted.domain.pillar.settings import PillarSettings
@@ -91,6 +94,8 @@ class Compilation:
         self.settings = PillarSettings.of(
             {**opts, "saltversion": COMPAT_VERSION_TEXT}, saltenv, self.settings.pillarenv
         )
+        if self.settings.opts is not None:
+            self.settings = evolve(self.settings, opts=without_own(self.settings.opts))
         self.opts = opts
         self.pillar: Mapping[str, Any] = {}
         self.functions = NotedFunctions(

@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from saltwisted.config.secrets import shown_text
 from saltwisted.domain.eauth import MAX_RULES, Proof
 from saltwisted.worker.process.web import LARGEST, ask, said
 
@@ -23,20 +24,21 @@ class Rest:
         url = str(settings.get("url") or "")
         if not url:
             return Proof(problem="external_auth: rest needs ^url")
+        told = shown_text(url)
         try:
             form = {"username": username, "password": password}
             status, body = ask(url, str(settings.get("ca_file") or ""), form)
         except (OSError, ValueError) as error:
-            return Proof(problem=f"external_auth: rest: {said(error)}", steps=(f"post to {url}",))
-        step = f"post to {url}: status {status}"
+            return Proof(problem=f"external_auth: rest: {said(error)}", steps=(f"post to {told}",))
+        step = f"post to {told}: status {status}"
         if status != 200:
-            problem = f"external_auth: rest: {url} answers with status {status}"
+            problem = f"external_auth: rest: {told} answers with status {status}"
             # 400 to 403 is how servers say no; others say that something is wrong
             return Proof(problem="" if 400 <= status <= 403 else problem, steps=(step,))
         rules = _rules(body)
         if rules is None:
             return Proof(
-                problem=f"external_auth: rest: {url} answers with what is no list of rules",
+                problem=f"external_auth: rest: {told} answers with what is no list of rules",
                 steps=(step,),
             )
         return Proof(ok=True, rules=rules, steps=(step, f"rules in the answer: {len(rules)}"))

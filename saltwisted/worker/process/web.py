@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from saltwisted.config.secrets import shown_text
+
 ANSWER = 20
 """Seconds for an answer."""
 LARGEST = 1 << 20
@@ -51,7 +53,7 @@ def ask(
             """No."""
 
     if not url.startswith(("http://", "https://")):
-        raise ValueError(f"{url} is no address of http or https")
+        raise ValueError(f"{shown_text(url)} is no address of http or https")
     context = ssl.create_default_context(cafile=ca_file or None)
     opener = build_opener(ProxyHandler({}), HTTPSHandler(context=context), Staying)
     data = None if form is None else urlencode(form).encode()
@@ -63,7 +65,7 @@ def ask(
         error.close()
         return error.code, b""
     except HTTPException as error:
-        raise OSError(f"{url} speaks no http: {type(error).__name__}") from None
+        raise OSError(f"{shown_text(url)} speaks no http: {type(error).__name__}") from None
 
 
 def said(error: BaseException) -> str:
