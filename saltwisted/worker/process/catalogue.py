@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import importlib.machinery
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from saltwisted.worker.process import extensions
 from saltwisted.worker.process.modulefiles import (
     HERE,
     Kind,
@@ -24,15 +25,22 @@ class Catalogue:
 
     @ivar disabled: names that are not looked at.
     @ivar with_stock: whether stock's files fill in what ours lack.
+    @ivar prepare: called before code of an installed extension runs.
     """
 
     def __init__(
-        self, spec: Kind, opts: Mapping[str, Any], disabled: frozenset[str], with_stock: bool
+        self,
+        spec: Kind,
+        opts: Mapping[str, Any],
+        disabled: frozenset[str],
+        with_stock: bool,
+        prepare: Callable[[], object],
     ) -> None:
         self.spec = spec
         self.opts = opts
         self.disabled = disabled
         self.with_stock = with_stock
+        self.prepare = prepare
         self._files: dict[str, list[ModuleFile]] | None = None
         self._stock_files: dict[str, ModuleFile] | None = None
 
@@ -46,7 +54,7 @@ class Catalogue:
         return [path for path, _ in self.directories()] + self.stock_directories()
 
     def directories(self) -> Iterator[tuple[str, str]]:
-        """Ours and those of the site, most important first, each with its rank."""
+        """Those of the site, of extensions and ours, most important first, each with its rank."""
         opts, spec = self.opts, self.spec
         for base in reversed(opts.get("module_dirs") or ()):
             for folder in (spec.folder, "_" + spec.folder):
@@ -60,6 +68,8 @@ class Catalogue:
         if synced:
             yield os.path.join(synced, spec.folder), "ext"
         for path in opts.get(spec.option) or ():
+            yield path, "ext"
+        for path in extensions.directories(spec.folder, spec.option, self.prepare):
             yield path, "ext"
         yield os.path.join(HERE, spec.own), "own"
 

@@ -1,13 +1,15 @@
 """
-Modules of other systems: why they are not here, in stock's words.
+Why a function is not there, in stock's words, and where it is.
 
-Stock has their files on every machine, and each says for itself that it is not for Linux. Here
-there is nothing to load: their names and reasons are enough to answer whoever calls one.
+Modules of other systems: stock has their files on every machine, and each says for itself that it
+is not for Linux. Here there is nothing to load: their names and reasons are enough to answer
+whoever calls one. Of other modules L{saltwisted.domain.moved} knows which package has them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
+from typing import Any
 
 ELSEWHERE: Mapping[str, Mapping[str, str]] = {
     "modules": {
@@ -112,3 +114,27 @@ ELSEWHERE: Mapping[str, Mapping[str, str]] = {
     },
 }
 """By kind of module and name. A module of the site by such a name is not concerned."""
+
+
+def why_missing(
+    kind: str, function: str, loaded: Container[str], missing: Mapping[str, Any]
+) -> str:
+    """
+    Why a function is not there.
+
+    @param loaded: the modules that are there.
+    @param missing: the reasons of those that were found and cannot be used.
+    """
+    module = function.split(".")[0]
+    if module in loaded:
+        return f"'{function}' is not available."
+    if module in missing:
+        reason = missing[module]
+        said = f"'{module}' __virtual__ returned False"
+        return said if reason is None else f"{said}: {reason}"
+    from saltwisted.domain.moved import whereabouts
+
+    elsewhere = ELSEWHERE.get(kind, {})
+    if module in elsewhere:
+        return f"'{module}' __virtual__ returned False: {elsewhere[module]}"
+    return f"'{function}' is not available. {whereabouts(kind, module)}".rstrip()

@@ -3,8 +3,9 @@ Finds modules and gives them what Salt's modules expect to find around them.
 
 A module is a file in one of several directories: those of the configuration
 (C{module_dirs}, C{<kind>_dirs}), those synced from the master
-(C{extension_modules}, normally C{cachedir/extmods}), ours, and, where the C{salt}
-package is importable, stock's. A file from the configuration or the master
+(C{extension_modules}, normally C{cachedir/extmods}), those of installed extensions
+(L{saltwisted.worker.process.extensions}), ours, and, where the C{salt} package is
+importable, stock's. A file from the configuration, the master or an extension
 replaces every file of its name; stock's files only add the functions that ours
 lack. A module is executed when a name of it is first asked for, and asking for
 C{test.ping} executes C{test} alone: which file claims a name such as C{pkg} is
@@ -20,6 +21,7 @@ Each L{Loaders} executes modules of its own, so that two of them in one process
 
 from __future__ import annotations
 
+import functools
 import importlib.machinery
 import importlib.util
 import inspect
@@ -32,7 +34,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from saltwisted.worker.process.catalogue import Catalogue
-from saltwisted.worker.process.elsewhere import ELSEWHERE
+from saltwisted.worker.process.elsewhere import why_missing
+from saltwisted.worker.process.extensions import is_offered
 from saltwisted.worker.process.latefunctions import LateFunctions, LoadedFunctions
 from saltwisted.worker.process.modulefiles import (
     BASE,
@@ -309,7 +312,8 @@ class Loader(LateFunctions):
         option = f"disable_{tag}{'' if tag.endswith('s') else 's'}"
         disabled = frozenset(loaders.opts.get(option) or ())
         stock = loaders.stock and kind != "grains"
-        self._catalogue = Catalogue(self.spec, loaders.opts, disabled, stock)
+        prepare = functools.partial(adopt_salt, loaders.module_of)
+        self._catalogue = Catalogue(self.spec, loaders.opts, disabled, stock, prepare)
         allowed = loaders.opts.get("whitelist_modules") if kind == "modules" else None
         self.whitelist = frozenset(allowed or ())
 
@@ -338,16 +342,7 @@ class Loader(LateFunctions):
 
     def missing_fun_string(self, function_name: str) -> str:
         """Why a function is not there, in stock's words."""
-        module = function_name.split(".")[0]
-        if module not in self.loaded_modules and module in self.missing_modules:
-            reason = self.missing_modules[module]
-            if reason is None:
-                return f"'{module}' __virtual__ returned False"
-            return f"'{module}' __virtual__ returned False: {reason}"
-        elsewhere = ELSEWHERE.get(self.kind, {})
-        if module not in self.loaded_modules and module in elsewhere:
-            return f"'{module}' __virtual__ returned False: {elsewhere[module]}"
-        return f"'{function_name}' is not available."
+        return why_missing(self.kind, function_name, self.loaded_modules, self.missing_modules)
 
     def load_all(self) -> None:
         """Execute every file."""
@@ -531,7 +526,8 @@ class Loader(LateFunctions):
             return []
         folder = os.path.dirname(os.path.dirname(file.path) if file.package else file.path)
         utils = self.loaders["utils"]._catalogue.directories()
-        return [folder] + [path for path, rank in utils if rank == "ext"]
+        paths = [folder] + [path for path, rank in utils if rank == "ext"]
+        return [path for path in paths if not is_offered(path)]
 
     def _inject(self, module: types.ModuleType, code: Code | None) -> None:
         """

@@ -21,7 +21,7 @@ from typing import Any
 from attrs import define, field, frozen
 
 import saltwisted
-from saltwisted.worker.process import saltname
+from saltwisted.worker.process import extensions, saltname
 
 BASE = "saltwisted.loaded"
 """Modules are named C{saltwisted.loaded.<int|ext>.<tag>.<name>}, much like stock."""
@@ -274,7 +274,11 @@ def _names(code: types.CodeType) -> set[str]:
 
 
 def preload(names: Iterable[str], kind: str = "modules") -> None:
-    """Compile files of ours, and import what they import, so that forked children need not."""
+    """
+    Compile files of ours, import what they import, and look which extensions are installed, so
+    that forked children need not.
+    """
+    extensions.entry_points(sys.path)
     folder = os.path.join(HERE, KINDS[kind].own)
     for name in names:
         path = os.path.join(folder, name + ".py")
