@@ -157,6 +157,9 @@ class SaltRun:
             if "say" in item:
                 console.say(item["say"])
                 continue
+            if "err" in item:
+                console.write_error(f"{item['err']}\n")
+                continue
             if "log" in item:
                 console.log(item["log"], item["text"])
                 continue

@@ -74,7 +74,7 @@ OTHER_NAMES = frozenset(
     ssh_update_roster startup_nodes state_compress_ids state_output_exclude state_output_pct
     state_output_terse state_tabular stateconf_end_marker stateconf_goal_state
     stateconf_start_state strip_colors syndic_mode thorium_dirs timezone token token_file
-    tokens_dirs top_dirs tty update_cachedir userdata_template virtual_timer wheel_dirs
+    tokens_dirs top_dirs tty update_cachedir userdata_template virtual_timer
     winrepo_installer_cache_expire workers_ipc_name wrapper_dirs zmq_heartbeat_ivl
     zmq_heartbeat_timeout
     """.split()  # noqa: SIM905 - a list of words reads best as words

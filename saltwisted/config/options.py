@@ -440,7 +440,7 @@ class MasterConfig(CommonOptions):
             "autosign_file", "autoreject_file", "autosign_grains_dir", "peer_run", "mine_get",
             "presence_events", "auth_events_autosign_grains", "append_domain", "log_dir", "include",
             "autosign_timeout", "minion_id_lowercase", "minion_id_remove_domain", "id_function",
-            "rest_cherrypy", "rest_twisted", "rest_timeout", "minion_events",
+            "rest_cherrypy", "rest_twisted", "rest_timeout", "minion_events", "wheel_dirs",
         )
     )  # fmt: skip
 
@@ -725,7 +725,11 @@ class MasterConfig(CommonOptions):
     # -- Modules and grains
 
     #: More directories with runners.
-    runner_dirs: HandedOn[list[Any]] = []
+    runner_dirs: list[Any] = []
+    #: More directories with wheel functions.
+    wheel_dirs: list[Any] = []
+    #: Seconds that a runner or wheel function of the site's own may take; 0: any time.
+    site_function_timeout: float = 3600
     #: Whether the grain gpus is there.
     enable_gpu_grains: bool = False
     queue_dirs: HandedOn[list[Any]] = []

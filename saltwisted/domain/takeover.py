@@ -193,8 +193,6 @@ UNSUPPORTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "fips_mode": (_set, "algorithms are not restricted to those of FIPS"),
     "disable_aes_with_tls": (_set, "messages are always sealed"),
-    "runner_dirs": (_set, "runners of your own do not run; those of saltwisted do"),
-    "wheel_dirs": (_set, "wheel functions of your own do not run; those of saltwisted do"),
     "outputter_dirs": (_set, "outputters of your own are not used by the commands"),
     "queue_dirs": (_set, "saltwisted has no queues"),
     "range_server": (

@@ -141,6 +141,7 @@ class Calls:
         @raises RemoteError: the jid is none.
         @raises DeniedError: the jid is in use.
         """
+        await self.runners.learn()
         jid = judged_jid(jid)
         if jid:
             await self._chosen.single(jid, f"runner.{fun}", list(arg), user)
@@ -210,13 +211,14 @@ class Calls:
         @param keep: put it into the job cache, as stock does for remote callers.
         @param background: answer with C{jid} and C{tag} at once; the result comes on the bus.
         """
+        await self.wheels.learn()
         jid = own or self._new_jid()
         tag = f"salt/wheel/{jid}"
         call = self._call(
             "wheel",
             fun,
             self.wheels.get(fun),
-            wheels.Call(ctx, user),
+            wheels.Call(ctx, user, jid),
             list(arg),
             _clean(kwarg),
             jid,

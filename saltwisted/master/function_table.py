@@ -24,6 +24,13 @@ class FunctionTable:
     def __init__(self, *places: Place) -> None:
         self._places = places[::-1]
 
+    async def learn(self) -> None:
+        """Have the places that change look at what there is now."""
+        for place in self._places:
+            look = getattr(place, "learn", None)
+            if look is not None:
+                await look()
+
     def get(self, name: str) -> Function | None:
         """The function of this name, or C{None}."""
         module, _, function = name.partition(".")

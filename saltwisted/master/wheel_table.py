@@ -26,6 +26,7 @@ class Call:
 
     ctx: Context
     actor: str
+    jid: str = ""
 
 
 Wheel = Callable[..., Awaitable[Any]]

@@ -23,6 +23,7 @@ from saltwisted import __version__
 from saltwisted.config.options import MasterConfig
 from saltwisted.domain.operations.table import Operation
 from saltwisted.errors import PortError
+from saltwisted.master import runner_table, wheel_table
 from saltwisted.master.announced import Announced
 from saltwisted.master.automation.claimviews import ClaimViews
 from saltwisted.master.automation.operations import AutomationOperations
@@ -50,6 +51,7 @@ from saltwisted.master.seams import Seams
 from saltwisted.master.sessions import Sessions
 from saltwisted.master.sharing import PublishKeyFile
 from saltwisted.master.signins import SignIns
+from saltwisted.master.site import SiteFunctions
 from saltwisted.master.table import clear_commands, sealed_commands
 from saltwisted.master.userkeys import UserKeys
 from saltwisted.roles.api import api_of
@@ -297,7 +299,13 @@ class Master:
         ground = self._ground(seams)
         dispatcher = Dispatcher(ground, stores.jids, stores.warm)
         signins = SignIns(ground, stores.identity, stores.crypto_threads)
-        calls = Calls(ground, dispatcher.new_jid, dispatcher.chosen)
+        calls = Calls(
+            ground,
+            dispatcher.new_jid,
+            dispatcher.chosen,
+            [SiteFunctions(ground, stores.warm, "runners", runner_table.ours())],
+            [SiteFunctions(ground, stores.warm, "wheel", wheel_table.ours())],
+        )
         self.schedule = MasterSchedule(
             ground,
             calls,

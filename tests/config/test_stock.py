@@ -38,6 +38,7 @@ OWN = {
     "claims_etcd_prefix",
     "claims_etcd_user",
     "mine_size_max",
+    "site_function_timeout",
     "job_claims_max",
     "job_claims_size_max",
     "reactor_chain_limit",

@@ -28,6 +28,7 @@ async def wheel(run: Run) -> dict[str, str]:
 
         salt-run doc.wheel
     """
+    await run.ctx.calls.wheels.learn()
     return {name: documentation(f) for name, f in run.ctx.calls.wheels.all().items()}
 
 

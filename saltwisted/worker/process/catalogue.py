@@ -26,6 +26,7 @@ class Catalogue:
     @ivar disabled: names that are not looked at.
     @ivar with_stock: whether stock's files fill in what ours lack.
     @ivar prepare: called before code of an installed extension runs.
+    @ivar with_own: whether ours are for this process.
     """
 
     def __init__(
@@ -35,12 +36,14 @@ class Catalogue:
         disabled: frozenset[str],
         with_stock: bool,
         prepare: Callable[[], object],
+        with_own: bool = True,
     ) -> None:
         self.spec = spec
         self.opts = opts
         self.disabled = disabled
         self.with_stock = with_stock
         self.prepare = prepare
+        self.with_own = with_own
         self._files: dict[str, list[ModuleFile]] | None = None
         self._stock_files: dict[str, ModuleFile] | None = None
 
@@ -71,7 +74,8 @@ class Catalogue:
             yield path, "ext"
         for path in extensions.directories(spec.folder, spec.option, self.prepare):
             yield path, "ext"
-        yield os.path.join(HERE, spec.own), "own"
+        if self.with_own:
+            yield os.path.join(HERE, spec.own), "own"
 
     def stock_directories(self) -> list[str]:
         """Those of the C{salt} package, if it is used."""

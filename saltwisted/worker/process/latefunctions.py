@@ -110,3 +110,24 @@ class LoadedFunctions:
     def items(self) -> Any:
         """As C{dict.items}."""
         return dict.items(self._loader)
+
+
+class LoadedModule:
+    """C{__salt__.test}: the functions of one module as attributes."""
+
+    __slots__ = ("_loader", "_name")
+
+    def __init__(self, loader: LateFunctions, name: str) -> None:
+        self._loader = loader
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self._loader[f"{self._name}.{name}"]
+        except KeyError:
+            raise AttributeError(
+                f"No attribute by the name of {name} was found on {self._name}"
+            ) from None
+
+    def __repr__(self) -> str:
+        return f"<LoadedModule {self._name}>"

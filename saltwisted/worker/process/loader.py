@@ -36,7 +36,8 @@ from typing import Any
 from saltwisted.worker.process.catalogue import Catalogue
 from saltwisted.worker.process.elsewhere import why_missing
 from saltwisted.worker.process.extensions import is_offered
-from saltwisted.worker.process.latefunctions import LateFunctions, LoadedFunctions
+from saltwisted.worker.process.late import late, late_client
+from saltwisted.worker.process.latefunctions import LateFunctions, LoadedFunctions, LoadedModule
 from saltwisted.worker.process.modulefiles import (
     BASE,
     KINDS,
@@ -96,6 +97,8 @@ class Loaders:
     @param fileclient: C{__fileclient__} (and stock's C{__file_client__}), or a call that makes it.
     @param stock: whether stock's modules fill in what ours lack.
     @param extra: further names to inject.
+    @param beside: by kind, the functions that stand where our own modules of that kind are not for
+        this process. A module of the site's replaces all of the same module.
     """
 
     def __init__(
@@ -110,14 +113,16 @@ class Loaders:
         fileclient: Any = None,
         stock: bool = True,
         extra: Mapping[str, Any] | None = None,
+        beside: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
-        self._grains = _late(opts.get("grains") if grains is None else grains)
-        self._pillar = _late(opts.get("pillar") if pillar is None else pillar)
+        self._grains = late(opts.get("grains") if grains is None else grains)
+        self._pillar = late(opts.get("pillar") if pillar is None else pillar)
         self.opts = Opts(opts, {"grains": self._grains, "pillar": self._pillar})
         self.context: dict[str, Any] = {} if context is None else context
         self.stock = stock
+        self.beside = beside or {}
         self._kinds: dict[str, Loader] = {}
-        self._fileclient = _late_client(fileclient)
+        self._fileclient = late_client(fileclient)
         self.pack: dict[str, Any] = _Pack(self)
         self.pack.update(
             __opts__=self.opts,
@@ -177,11 +182,11 @@ class Loaders:
         """
         changed: dict[str, Any] = {}
         if grains is not None:
-            self._grains = _late(grains)
+            self._grains = late(grains)
             changed["__grains__"] = grains
             self.opts["grains"] = grains
         if pillar is not None:
-            self._pillar = _late(pillar)
+            self._pillar = late(pillar)
             changed["__pillar__"] = pillar
             self.opts["pillar"] = pillar
         if context is not None:
@@ -247,39 +252,6 @@ class _Pack(dict[str, Any]):
         return True
 
 
-class _LateClient:
-    """A file client that is made when an attribute of it is first used."""
-
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self._make = make
-        self._client: Any = None
-
-    def __getattr__(self, name: str) -> Any:
-        if self._client is None:
-            self._client = self._make()
-        return getattr(self._client, name)
-
-
-def _late_client(value: Any) -> Callable[[], Any]:
-    client = _LateClient(value) if inspect.isroutine(value) else value
-    return lambda: client
-
-
-def _late(value: Any) -> Callable[[], Any]:
-    """A call that makes the value once."""
-    if not callable(value):
-        settled = {} if value is None else value
-        return lambda: settled
-    made: list[Any] = []
-
-    def once() -> Any:
-        if not made:
-            made.append(value())
-        return made[0]
-
-    return once
-
-
 class Loader(LateFunctions):
     """
     C{"module.function"} to function, filled as names are asked for.
@@ -313,7 +285,9 @@ class Loader(LateFunctions):
         disabled = frozenset(loaders.opts.get(option) or ())
         stock = loaders.stock and kind != "grains"
         prepare = functools.partial(adopt_salt, loaders.module_of)
-        self._catalogue = Catalogue(self.spec, loaders.opts, disabled, stock, prepare)
+        own = kind not in loaders.beside
+        self._beside = loaders.beside.get(kind, {})
+        self._catalogue = Catalogue(self.spec, loaders.opts, disabled, stock, prepare, own)
         allowed = loaders.opts.get("whitelist_modules") if kind == "modules" else None
         self.whitelist = frozenset(allowed or ())
 
@@ -354,6 +328,8 @@ class Loader(LateFunctions):
                     self._load(file)
             for file in self._catalogue.stock().values():
                 self._load(file)
+            for name in self._beside:
+                self._take_beside(name.partition(".")[0])
             self._whole = True
 
     def module_of(self, file: str) -> types.ModuleType | None:
@@ -415,8 +391,18 @@ class Loader(LateFunctions):
                     return True
             elif dict.__contains__(self, key):
                 return True
+        if self._take_beside(module) and (key is None or dict.__contains__(self, key)):
+            return True
         self._exhausted.add(module)
         return False
+
+    def _take_beside(self, module: str) -> bool:
+        """Take the functions of a module that is not executed here; whether there is one."""
+        found = {name: f for name, f in self._beside.items() if name.partition(".")[0] == module}
+        if found and module not in self.loaded_modules:
+            dict.update(self, found)
+            self.loaded_modules.add(module)
+        return bool(found)
 
     # -- one module ------------------------------------------------------------
 
@@ -673,24 +659,3 @@ class Loader(LateFunctions):
                 continue
             self.executed += [each for each, _ in loaded]
             self._take(loaded[0][0], (name,), copy)
-
-
-class LoadedModule:
-    """C{__salt__.test}: the functions of one module as attributes."""
-
-    __slots__ = ("_loader", "_name")
-
-    def __init__(self, loader: Loader, name: str) -> None:
-        self._loader = loader
-        self._name = name
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self._loader[f"{self._name}.{name}"]
-        except KeyError:
-            raise AttributeError(
-                f"No attribute by the name of {name} was found on {self._name}"
-            ) from None
-
-    def __repr__(self) -> str:
-        return f"<LoadedModule {self._name}>"

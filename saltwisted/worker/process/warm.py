@@ -53,6 +53,7 @@ ENTRIES = frozenset(
         "saltwisted.worker.process.authwork:serve",
         "saltwisted.worker.process.authwork:serve_near",
         "saltwisted.worker.process.authwork:serve_look",
+        "saltwisted.worker.process.sitework:run",
         "saltwisted.worker.process.targetwork:serve",
         "saltwisted.worker.process.webwork:serve",
         "saltwisted.stores.roots.filework:serve",
