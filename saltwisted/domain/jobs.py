@@ -15,6 +15,9 @@ from typing import Any
 
 from attrs import define, field, frozen
 
+RETURNED = ("fun", "fun_args", "metadata", "out", "retcode", "return", "success")
+"""What a return of a minion says beside its id and the jid."""
+
 
 @frozen
 class PublishFindJob:
@@ -52,8 +55,8 @@ class RunningJob:
 
     @ivar expected: minions that should return; grows when others are found to run it.
     @ivar accepted: ids that may be asked; C{None} means all.
-    @ivar grace: seconds from the beginning in which nobody is given up: returns may be on their way
-        to a master that is away.
+    @ivar grace: seconds in which nobody is given up, from the beginning and from the last time that
+        somebody said that he runs it: returns may be on their way to a master that is away.
     """
 
     jid: str
@@ -119,13 +122,13 @@ class RunningJob:
                 if minion_id not in self.returned:
                     self._missing -= 1
             return self._finish() if not self._missing else []
-        value = data.get("return")
-        if isinstance(value, Mapping) and "return" in value:
-            value = value["return"]
+        value = _found(data)
         if not isinstance(value, Mapping) or not value:
             return []
         self.add((minion_id,), now)
         self._until[minion_id] = now + self.timeout
+        if self.grace:
+            self._late = max(self._late, now + self.grace)
         self._running = True
         return []
 
@@ -167,3 +170,28 @@ class RunningJob:
     def _finish(self) -> list[Effect]:
         self.done = True
         return [Done(tuple(sorted(self.expected - self.returned)))]
+
+
+def _found(data: Mapping[str, Any]) -> Any:
+    """The value of an answer to C{find_job}."""
+    value = data.get("return")
+    return value["return"] if isinstance(value, Mapping) and "return" in value else value
+
+
+def is_idle(data: Mapping[str, Any]) -> bool:
+    """Whether a minion says by its answer to C{find_job} that it does not run the job."""
+    return not data.get("retcode") and _found(data) == {}
+
+
+def remembered(jid: str, minion_id: str, data: Mapping[str, Any]) -> dict[str, Any] | None:
+    """
+    The return of a job that a minion has kept, as the minion would have sent it; C{None} if there
+    is none in its answer to C{saltutil.find_cached_job}.
+    """
+    value = data.get("return")
+    if not isinstance(value, Mapping) or "return" not in value or data.get("retcode"):
+        return None
+    if str(value.get("jid")) != jid:
+        return None
+    kept = {name: value[name] for name in RETURNED if name in value}
+    return {"cmd": "_return", "id": minion_id, **kept, "jid": jid}

@@ -173,8 +173,8 @@ class Dispatcher:
     ) -> dict[str, Any]:
         """
         As L{publish}, where the job may have been published before under the jid of its load, on
-        this node or another: those that it was published for do not get it again. With the answer
-        comes what they have C{returned}.
+        this node or another: those that it was published for, who were C{told}, do not get it
+        again. With the answer comes what they have C{returned}.
 
         @param goes_out: whether the others get it; else the whole list was published before, even
             if there is no record of that here.
@@ -182,7 +182,7 @@ class Dispatcher:
         """
         chosen = "" if jid else judged_jid(load.get("jid"))
         if chosen and not goes_out:
-            return await self._published(chosen, list(load["tgt"]))
+            return await self._published(chosen, list(load["tgt"]), list(load["tgt"]))
         job = await self._ground.jobs.job(chosen) if chosen else None
         if job is None or job.get("claimed"):
             return await self.publish(load, user, jid, exact, own)
@@ -193,18 +193,25 @@ class Dispatcher:
             wanted = load["tgt"] if isinstance(load["tgt"], list) else load["tgt"].split(",")
             more = [name for name in wanted if name not in minions]
             minions = [name for name in minions if name in wanted]
+        told = list(minions)
         if more:
             rest = await self.publish({**load, "tgt": more}, user, jid, exact, own)
             if not minions:
                 return rest
             minions += rest["minions"]
-        return await self._published(chosen, minions)
+        return await self._published(chosen, minions, told)
 
-    async def _published(self, jid: str, minions: list[str]) -> dict[str, Any]:
+    async def _published(self, jid: str, minions: list[str], told: list[str]) -> dict[str, Any]:
         """A job that these minions have, as who publishes one is answered."""
         stored = await self._ground.jobs.returns(jid)
         returned = {name: stored[name] for name in minions if name in stored}
-        return {"jid": jid, "minions": minions, "missing": [], "returned": returned}
+        return {
+            "jid": jid,
+            "minions": minions,
+            "missing": [],
+            "returned": returned,
+            "told": told,
+        }
 
     async def _record(
         self,

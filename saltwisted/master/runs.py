@@ -19,6 +19,7 @@ from twisted.logger import Logger
 from saltwisted.domain.jobids import judged_jid
 from saltwisted.domain.jobs import Done, Effect, PublishFindJob, RunningJob, Yield
 from saltwisted.master.ground import Ground
+from saltwisted.master.recall import Recall
 from saltwisted.transports.deferreds import let_go
 
 LATE = 75.0
@@ -28,7 +29,7 @@ LATE = 75.0
 class Publish(Protocol):
     """
     How to publish; C{jid} is one of ours, without it the load's own is the caller's choice. With
-    the answer may come what was C{returned} before, by minion.
+    the answer may come what was C{returned} before, by minion, and who was C{told} before.
     """
 
     def __call__(
@@ -62,6 +63,7 @@ class AwaitedJob:
         self._wake: Deferred[None] | None = None
         self._timer: IDelayedCall | None = None
         self._job: RunningJob | None = None
+        self._recall: Recall | None = None
         self._early: list[tuple[str, Mapping[str, Any]]] = []
         self._stops: list[Callable[[], None]] = []
         self._ended = False
@@ -85,12 +87,15 @@ class AwaitedJob:
                 "jid": published.get("jid"),
                 "minions": published.get("minions", []),
                 "missing": published.get("missing", []),
+                "told": published.get("told", []),
             }
             if not published.get("jid"):
                 return
             self._early.extend(published.get("returned", {}).items())
             # Its minions may have to find another master first
             grace = LATE if "returned" in published else 0.0
+            if published.get("told"):
+                self._recall = self._recalling(jid, published["told"])
             self._begin(jid, published["minions"], grace)
             while True:
                 while self._items:
@@ -104,6 +109,12 @@ class AwaitedJob:
 
     async def _go_out(self, own: str) -> dict[str, Any]:
         return await self._publish(self._load, self._user, own)
+
+    def _recalling(self, jid: str, minions: list[str]) -> Recall:
+        async def publish(load: Mapping[str, Any], own: str) -> None:
+            await self._publish(load, self._user, own)
+
+        return Recall(self._ground, publish, self._new_jid, jid, minions)
 
     def _listen(self, prefix: str, receiver: Callable[[str, Mapping[str, Any]], None]) -> None:
         self._stops.append(self._ground.bus.subscribe(prefix, receiver))
@@ -128,6 +139,8 @@ class AwaitedJob:
         if self._job is not None:
             minion = tag.rsplit("/ret/", 1)[-1]
             self._apply(self._job.answered(minion, data, self._ground.clock.seconds()))
+            if self._recall is not None:
+                self._recall.answered(minion, data)
             self._schedule()
 
     def _tick(self) -> None:
@@ -169,6 +182,7 @@ class AwaitedJob:
             {
                 "kind": "missing",
                 "ids": list(missing),
+                "idle": [] if self._recall is None else sorted(self._recall.idle & set(missing)),
                 "connected": {m: m in present or not cache.has("grains", m) for m in missing},
             }
         )
@@ -197,5 +211,7 @@ class AwaitedJob:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._recall is not None:
+            self._recall.stop()
         while self._stops:
             self._stops.pop()()

@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.domain.jobs import Done, PublishFindJob, RunningJob, Yield
+from saltwisted.domain.jobs import (
+    Done,
+    PublishFindJob,
+    RunningJob,
+    Yield,
+    is_idle,
+    remembered,
+)
 
 OK: dict[str, Any] = {"return": True, "retcode": 0}
 RUNS: dict[str, Any] = {"return": {"jid": "1", "pid": 5}, "retcode": 0}
@@ -78,6 +85,50 @@ class RunningJobTests(SynchronousTestCase):
             else:
                 self.assertEqual((effects, asked), ([Done(("a",))], 5))
                 self.assertTrue(75.0 <= now <= 90.0, now)
+
+    def test_grace_begins_again(self) -> None:
+        """Who still ran it when he was asked has as long from then on: he returns later."""
+        machine = RunningJob("1", {"a"}, 5.0, 10.0, grace=75.0)
+        machine.begin(0.0)
+        machine.tick(500.0)
+        machine.asked(500.0)
+        machine.answered("a", RUNS, 501.0)
+
+        self.assertEqual(machine.tick(511.0), [PublishFindJob(("a",))])
+        machine.asked(511.0)
+        machine.answered("a", IDLE, 512.0)
+        self.assertEqual(machine.tick(521.0), [])
+        self.assertFalse(machine.done)
+        now = 521.0
+        while not machine.done:
+            now = machine.next_tick() or 0.0
+            machine.tick(now)
+        self.assertTrue(576.0 <= now <= 591.0, now)
+
+    def test_idle(self) -> None:
+        """Only an empty map says that a minion does not run a job; a failure says nothing."""
+        for data in (IDLE, {"return": {"return": {}}}):
+            self.assertTrue(is_idle(data), data)
+        for data in (RUNS, {"return": {}, "retcode": 1}, {"return": "no such function"}, {}):
+            self.assertFalse(is_idle(data), data)
+
+    def test_remembered(self) -> None:
+        """What a minion has kept is its return, if it is of that job, and no more."""
+        kept = {"jid": "1", "fun": "test.ping", "return": False, "retcode": 3, "tok": "x"}
+        self.assertEqual(
+            remembered("1", "a", {"return": {**kept, "id": "b"}, "retcode": 0}),
+            {
+                "cmd": "_return",
+                "id": "a",
+                "jid": "1",
+                "fun": "test.ping",
+                "return": False,
+                "retcode": 3,
+            },
+        )
+        for told in ("Local jobs cache directory not found", None, {}, {**kept, "jid": "2"}):
+            self.assertIsNone(remembered("1", "a", {"return": told, "retcode": 0}))
+        self.assertIsNone(remembered("1", "a", {"return": kept, "retcode": 1}))
 
     def test_dead_minion(self) -> None:
         """Who is silent is asked after the timeout, and given up after C{gather_job_timeout}."""

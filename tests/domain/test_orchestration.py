@@ -29,7 +29,16 @@ from saltwisted.domain.orchestration.copies import (
     next_term,
 )
 from saltwisted.domain.orchestration.life import RunState, StepState
-from saltwisted.domain.orchestration.takeover import How, Known, Plan, how, known_of, plan
+from saltwisted.domain.orchestration.takeover import (
+    How,
+    Known,
+    Plan,
+    how,
+    known_of,
+    plan,
+    unheard,
+    unheard_why,
+)
 from saltwisted.domain.orchestration.words import (
     MAX_BEGUN,
     MAX_LINE,
@@ -247,6 +256,30 @@ class TakeoverTests(SynchronousTestCase):
             self.assertIs(how(self.step(fun, retry_on_takeover=True), old, 30.0)[0], How.AGAIN)
         self.assertIs(how(self.step("runner", retry_on_takeover="no"), old, 30.0)[0], How.INTERRUPT)
         self.assertIs(how(self.step(retry_on_takeover=True), Known(True), 30.0)[0], How.ATTACH)
+
+    def test_unheard(self) -> None:
+        """
+        A minion that had the job and is not heard of keeps a step from being known, unless the step
+        says that it may fail.
+        """
+        both = {"web2", "web1"}
+        for low, left in (
+            ({}, ["web1", "web2"]),
+            ({"expect_minions": False}, []),
+            ({"fail_minions": ["web1"]}, ["web2"]),
+            ({"fail_minions": "web1, web2"}, []),
+            ({"fail_minions": 3}, ["web1", "web2"]),
+            ({"fun": "state", "allow_fail": 1}, ["web1", "web2"]),
+            ({"fun": "state", "allow_fail": "2"}, []),
+            ({"fun": "state", "allow_fail": -1}, ["web1", "web2"]),
+            ({"fun": "function", "allow_fail": 2}, ["web1", "web2"]),
+        ):
+            self.assertEqual(unheard(low, both), left, low)
+        self.assertEqual(
+            unheard_why("7", ["web1", "web2"], ["web2"]),
+            "it is not known what became of job 7 (web2: does not run it any more, and its return"
+            " did not come; web1: does not answer)",
+        )
 
     def plan(self, *lines: dict[str, Any], mode: str = "continue", **about: Any) -> Plan:
         """That of a run whose jobs were all published."""

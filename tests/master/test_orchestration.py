@@ -321,6 +321,64 @@ class OrchestrationTests(SynchronousTestCase):
         self.finish(FINE)
         self.successResultOf(d)
 
+    def unheard(self, **low: Any) -> tuple[Deferred[Any], Deferred[Any]]:
+        """
+        A run with a step whose job was published before, for a minion that says nothing any more:
+        the run, and the question of its step.
+        """
+        RigMinion(self.rig, "web1").accepted()
+        run = self.begin()
+        child, job = self.child, {"tgt": "web1", "fun": "test.ping"}
+        jid = child.payload["jid"]
+        self.successResultOf(child.ask("run_begin", chunks=[low], pillar="p"))
+        granted = self.successResultOf(child.ask("step_begin", number=0, low=low))
+        first = self.ask("run", orchestration=jid, jid=granted["jid"], **job)
+        first.addErrback(lambda failure: None)
+        first.cancel()
+        asked = self.ask("run", orchestration=jid, jid=granted["jid"], **job)
+        self.rig.clock.pump([1.0] * 120)
+        return run, asked
+
+    def test_unheard(self) -> None:
+        """
+        Nothing is heard of a minion that had the job of a step when its node died: the run is
+        ended, and says which minion and which job. Nobody calls that a failure of the step.
+        """
+        run, asked = self.unheard(fun="function", state="salt")
+
+        self.failureResultOf(asked, TakenOver)
+        # What its process makes of that, until it is dead, does not count
+        self.failureResultOf(self.child.ask("step_end", number=0, result={"result": False}))
+        (jid,) = {each["jid"] for each in self.rig.published_jobs() if each["fun"] == "test.ping"}
+        self.assertTrue(self.child.exited.called)
+        answer = self.successResultOf(run)
+        self.assertEqual(answer["success"], False)
+        name, _, outcome = self.rig.kept.calls[-1]
+        self.assertEqual(name, "run_end")
+        why = f"it is not known what became of job {jid} (web1: does not answer)"
+        self.assertEqual(outcome, {"success": False, "why": why})
+
+    def test_unheard_and_no_matter(self) -> None:
+        """A step that expects nobody ends as it would have."""
+        run, asked = self.unheard(fun="function", state="salt", expect_minions=False)
+
+        self.assertEqual([each["kind"] for each in self.successResultOf(asked)][-1], "missing")
+        self.finish(FINE)
+        self.successResultOf(run)
+
+    def test_unheard_and_told_again(self) -> None:
+        """A step that may be done twice is done again by those of which nothing is heard."""
+        run, asked = self.unheard(fun="function", state="salt", retry_on_takeover=True)
+
+        jobs = [each for each in self.rig.published_jobs() if each["fun"] == "test.ping"]
+        self.assertEqual(len(jobs), 2)
+        self.assertNotEqual(jobs[0]["jid"], jobs[1]["jid"])
+        self.assertEqual(jobs[1]["tgt"], ["web1"])
+        kinds = [each["kind"] for each in self.successResultOf(asked)]
+        self.assertEqual(kinds.count("published"), 2)
+        self.finish(FINE)
+        self.successResultOf(run)
+
     def test_attached_part(self) -> None:
         """Of a batch, only those get the job of a step that have not got it before."""
         minions = {name: RigMinion(self.rig, name).accepted() for name in ("web1", "web2")}

@@ -3,7 +3,8 @@ What is done with a run whose node died: which step is gone on with, and how.
 
 A job on minions has a jid that was written down before it was published. So it is found again: its
 returns are awaited if it was published, and it is published under the same jid while that may
-be done; a minion that has run it does not run it again. What goes out in parts (C{batch}) has one
+be done; a minion that has run it does not run it again. If one that had it returns nothing, nobody
+can know what it did (L{unheard}). What goes out in parts (C{batch}) has one
 jid, and a line before each part: those before the latest were published for certain, those after it
 were not, and the latest one is judged as a job is. Of anything else nobody can know what
 it did, or whether it is over: such a step is I{interrupted}, and the run stops there, unless the
@@ -88,6 +89,41 @@ def how(step: Step, known: Known, window: float) -> tuple[How, str]:
     if low.get(RETRY) is True:
         return How.AGAIN, ""
     return How.INTERRUPT, why
+
+
+def unheard(low: Mapping[str, Any], minions: Collection[str]) -> list[str]:
+    """
+    Of the minions that had the job of a step when its node died, and of which nothing was heard
+    since: those that keep it from being known how the step has ended, by what itself says of
+    minions that may fail.
+    """
+    if low.get("expect_minions") is False:
+        return []
+    may_fail = low.get("fail_minions") or ()
+    if isinstance(may_fail, str):
+        may_fail = [name.strip() for name in may_fail.split(",")]
+    left = sorted(set(minions) - set(may_fail if isinstance(may_fail, list) else ()))
+    if low.get("fun") == "state":
+        allowed = str(low.get("allow_fail") or 0)
+        if allowed.isdigit() and len(left) <= int(allowed):
+            return []
+    return left
+
+
+def unheard_why(jid: str, minions: Collection[str], idle: Collection[str]) -> str:
+    """
+    Why a step is interrupted whose minions are not heard.
+
+    @param idle: those of them that have said that they do not run its job any more.
+    """
+    gone = [name for name in minions if name in idle]
+    silent = [name for name in minions if name not in idle]
+    told = []
+    if gone:
+        told.append(f"{', '.join(gone)}: does not run it any more, and its return did not come")
+    if silent:
+        told.append(f"{', '.join(silent)}: does not answer")
+    return f"it is not known what became of job {jid} ({'; '.join(told)})"
 
 
 @define

@@ -7,6 +7,7 @@ with what he may: whoever may call the runner may do what the SLS says, as in st
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from saltwisted.domain.operations.arguments import JID, LIST, MAP, TEXT, WHOLE, Argument
@@ -73,12 +74,22 @@ class OrchestrationOperations:
             if number is not None and part is not None:
                 goes_out = await self._orchestrating.part(active.jid, number, part)
             # A step that is gone on with may have published its job already
-            async for item in active.run.publish_rest(load_of(args), *times, goes_out):
+            load, told = load_of(args), set[str]()
+            again: Sequence[str] = ()
+            async for item in active.run.publish_rest(load, *times, goes_out):
                 if item["kind"] == "published":
-                    jid = item["jid"]
+                    jid, told = item["jid"], set(item["told"])
                     if not jid:
                         await active.run.say(NOBODY)
+                elif item["kind"] == "missing" and told & set(item["ids"]):
+                    lost = told & set(item["ids"])
+                    again = self._orchestrating.unheard(active, str(jid), lost, item["idle"])
                 await call.stream(item)
+            if again:
+                # Under a jid of its own: a minion does not run a job twice
+                load.update(jid="", tgt=list(again), tgt_type="list")
+                async for item in active.run.publish(load, *times):
+                    await call.stream(item)
             return {"jid": jid}
 
         return await self._orchestrating.act(call.args["orchestration"], publish)

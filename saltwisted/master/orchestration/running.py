@@ -9,7 +9,7 @@ C{Seams.orchestrations}.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -17,6 +17,7 @@ from attrs import define, field
 from twisted.internet.defer import CancelledError, Deferred, DeferredLock, DeferredSemaphore
 from twisted.logger import Logger, LogLevel
 
+from saltwisted.domain.orchestration import takeover
 from saltwisted.errors import DeniedError, RemoteError, SaltwistedError, TakenOver
 from saltwisted.interfaces import IOrchestrating
 from saltwisted.master.context import Context
@@ -53,6 +54,7 @@ class Active:
     @ivar why: why it was ended from outside.
     @ivar left: whether others may go on with it.
     @ivar progress: who is told of its steps; nobody before it was compiled.
+    @ivar lows: the calls of steps that act, by the jid of each.
     """
 
     run: Run
@@ -65,6 +67,7 @@ class Active:
     left: bool = False
     progress: Progress | None = None
     child: Any = field(default=None, repr=False)
+    lows: dict[str, Mapping[str, Any]] = field(factory=dict, repr=False)
 
     @property
     def jid(self) -> str:
@@ -244,12 +247,17 @@ class Orchestrating:
 
     async def _step(self, active: Active, op: str, number: int, args: Mapping[str, Any]) -> Any:
         kept, progress = self._ground.seams.orchestrations, active.progress
+        if active.why:
+            # Its process may not have heard yet that it is ended, and judges what it was refused
+            raise TakenOver(active.why)
         if op == "step_end":
             await kept.step_end(active.jid, number, args["result"])
             if progress is not None:
                 progress.ended(number, args["result"])
             return None
         granted = await kept.step_begin(active.jid, number, args["low"], self._new_jid())
+        if granted["result"] is None:
+            active.lows[str(granted["jid"])] = args["low"]
         if progress is not None and granted["result"] is None:
             progress.begins(number, args["low"], str(granted["jid"]))
         elif progress is not None:
@@ -298,6 +306,24 @@ class Orchestrating:
         except SaltwistedError as error:
             self.stop(jid, str(error))
             raise
+
+    def unheard(
+        self, active: Active, jid: str, minions: Collection[str], idle: Collection[str]
+    ) -> Sequence[str]:
+        """
+        Nothing is heard of minions that had a job when the node of their step died. Who gets it
+        again, since the step may be done twice.
+
+        @param idle: those of them that do not run it.
+        @raises TakenOver: nobody can know what they did: the run is interrupted.
+        """
+        low = active.lows.get(jid, {})
+        left = takeover.unheard(low, minions)
+        if not left or low.get(takeover.RETRY) is True:
+            return left
+        why = takeover.unheard_why(jid, left, idle)
+        self.stop(active.jid, why)
+        raise TakenOver(why)
 
     async def act(self, jid: str, call: Callable[[Active], Any]) -> Any:
         """Do something for a run: its place among runs and events is known to what is done."""

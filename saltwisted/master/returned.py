@@ -1,0 +1,52 @@
+"""
+What becomes of a return when it is known to be a minion's: it is stored, and announced then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from twisted.internet.defer import Deferred
+
+from saltwisted.master.ground import Ground
+from saltwisted.transports.deferreds import as_deferred
+
+STATE_FUNS = frozenset(("state.sls", "state.apply", "state.highstate", "state.sls_id", "state.top"))
+
+
+def keep(
+    ground: Ground, who: str, load: Mapping[str, Any], requested: bool = False
+) -> Deferred[Any]:
+    """
+    Fires when a return is stored and announced, and may be acknowledged.
+
+    @param requested: the minion asked for its jid, which is new.
+    """
+    saved = as_deferred(ground.jobs.save_return(load, requested=requested))
+
+    def stored(_new: bool) -> Any:
+        announce(ground, who, load)
+        ground.seams.pins.returned(load["jid"], who)
+        return ground.seams.acknowledging.return_stored(load["jid"], who)
+
+    return saved.addCallback(stored)
+
+
+def announce(ground: Ground, who: str, load: Mapping[str, Any]) -> None:
+    """Fire C{salt/job/<jid>/ret/<id>}, and one error event per failed state of a state run."""
+    jid = load["jid"]
+    ground.bus.fire(f"salt/job/{jid}/ret/{who}", load)
+    if (
+        load.get("retcode")
+        and load.get("fun") in STATE_FUNS
+        and ground.config.state_events is not None
+    ):
+        result = load.get("return")
+        if isinstance(result, dict):
+            for tag, chunk in result.items():
+                if isinstance(chunk, dict) and chunk.get("result") is False:
+                    ground.bus.fire(
+                        f"salt/job/{jid}/sub/{who}/error/{load['fun']}",
+                        {**chunk, "id": who, "fun": load["fun"], "state": tag},
+                    )
