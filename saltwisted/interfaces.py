@@ -470,6 +470,27 @@ class IMasters(Protocol):
         """Which of them is this one."""
 
 
+class IVouching(Protocol):
+    """Who vouches for the certificate of this node's HTTP API."""
+
+    @property
+    def pin(self) -> str:
+        """SHA-256 of the authority's public key; C{""} where there is no authority."""
+
+    def names(self) -> Sequence[str]:
+        """What this node is called and where it is reached; the first is its id."""
+
+    def issue(self, public: bytes, names: Sequence[str], days: int) -> tuple[bytes, bytes]:
+        """
+        A certificate for a key (DER) with these names, and that of the authority, PEM.
+
+        @raises WireError: there is no authority, or its key is of no use.
+        """
+
+    def on_change(self, hear: Callable[[], None]) -> None:
+        """There may be another authority whenever C{hear} is called."""
+
+
 class IGate(Protocol):
     """Whether a request may be looked at now."""
 

@@ -20,6 +20,7 @@ DEFAULTS: Mapping[str, Any] = {
     "ssl_crt": "",
     "ssl_key": "",
     "ssl_chain": "",
+    "ssl_names": [],
     "disable_ssl": False,
     "log_access_file": "",
     "webhook_url": "/hook",

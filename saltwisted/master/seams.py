@@ -34,6 +34,7 @@ from saltwisted.interfaces import (
     IPruneTime,
     ISecrets,
     IVoucher,
+    IVouching,
     IWhereabouts,
 )
 from saltwisted.master.fileserver import FileServer
@@ -189,6 +190,23 @@ class LoneMasters:
     def masters(self) -> Sequence[str]:
         """They are told nothing."""
         return ()
+
+
+class LoneVouching:
+    """There is no authority: the API signs its certificate itself."""
+
+    pin = ""
+
+    def names(self) -> Sequence[str]:
+        """Nobody asks."""
+        return ()
+
+    def issue(self, public: bytes, names: Sequence[str], days: int) -> tuple[bytes, bytes]:
+        """@raises DeniedError: always."""
+        raise DeniedError("a master alone has no authority")
+
+    def on_change(self, hear: Callable[[], None]) -> None:
+        """There never is one."""
 
 
 class LoneGate:
@@ -385,6 +403,7 @@ class Seams:
     pillars: IPillarHolders = field(factory=LonePillars)
     whereabouts: IWhereabouts = field(factory=LoneWhereabouts)
     masters: IMasters = field(factory=LoneMasters)
+    vouching: IVouching = field(factory=LoneVouching)
     gate: IGate = field(factory=LoneGate)
     schedule: IScheduleFacts = field(factory=LoneScheduleFacts)
     claims: IClaims = field(factory=LoneClaims)

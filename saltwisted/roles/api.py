@@ -21,6 +21,7 @@ from saltwisted.roles.stores import WEB_ENTRY, Stores
 from saltwisted.stores.files import make_dir, write_atomic
 from saltwisted.web.accesslog import AccessLog
 from saltwisted.web.browserlogin import BrowserLogin
+from saltwisted.web.certificate import Certificate
 from saltwisted.web.chunks import Chunks
 from saltwisted.web.endpoints import Endpoints
 from saltwisted.web.events import Hub
@@ -30,7 +31,6 @@ from saltwisted.web.service import Api
 from saltwisted.web.site import Site
 from saltwisted.web.sockets import MISSING, Begin, Sockets
 from saltwisted.web.static import StaticFiles
-from saltwisted.web.tls import context_of
 from saltwisted.web.turns import Turns
 
 log = Logger()
@@ -48,11 +48,19 @@ def api_of(stores: Stores, ctx: Context, operations: Operations) -> Api | None:
     options = options_of({name: config.value(name) for name in BLOCKS})
     if options is None:
         return None
-    context: Any = None
-    fingerprint = ""
+    certificate: Certificate | None = None
     if not options.disable_ssl:
-        context, fingerprint = context_of(options, config.pki_dir, config.id, stores.now(), _new)
-    secure = context is not None
+        certificate = Certificate(
+            reactor,
+            options,
+            config.pki_dir,
+            config.id,
+            ctx.seams.vouching,
+            stores.now,
+            _new,
+            stores.files_threads.run,
+        )
+    secure = certificate is not None
     turns = Turns(reactor)
     chunks = Chunks(reactor, operations, config, random.SystemRandom().sample, turns)
     endpoints = Endpoints(options, operations, chunks, ctx.logins, stores.now, secure)
@@ -89,7 +97,7 @@ def api_of(stores: Stores, ctx: Context, operations: Operations) -> Api | None:
         def written(request: Any) -> None:
             access.write(request, stores.now())
 
-    return Api(reactor, options, site, stores.counters, context, fingerprint, beside, written)
+    return Api(reactor, options, site, stores.counters, certificate, beside, written)
 
 
 def _loading(stores: Stores) -> Callable[[], Awaitable[Begin]] | None:
@@ -129,7 +137,7 @@ def _listening(stores: Stores, ctx: Context, options: ApiOptions, hub: Hub) -> L
     )
 
 
-def _new(path: str, content: bytes) -> None:
-    """A file that nobody else may read."""
+def _new(path: str, content: bytes, mode: int) -> None:
+    """A file."""
     make_dir(path.rpartition("/")[0])
-    write_atomic(path, content, 0o600)
+    write_atomic(path, content, mode)

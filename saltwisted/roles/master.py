@@ -510,6 +510,7 @@ class Master:
             "claims": self.claim_views.status(),
             "serving": self.ports.open,
             "problems": self.problems(),
+            **({"api": self.api.status()} if self.api is not None else {}),
         }
 
     def figures(self) -> dict[str, Any]:

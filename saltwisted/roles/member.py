@@ -26,6 +26,7 @@ from saltwisted.cluster.life.member import ClusterMember
 from saltwisted.cluster.life.miniontokens import MinionTokens
 from saltwisted.cluster.life.roster import Roster
 from saltwisted.cluster.life.secretscare import SecretsCare
+from saltwisted.cluster.life.vouching import Vouching
 from saltwisted.cluster.links.census import CensusTaker
 from saltwisted.cluster.roots.control import BY_WORD
 from saltwisted.config.options import MasterConfig
@@ -68,6 +69,9 @@ class Cluster:
         self.admission = self._admission()
         self.roster = self._roster()
         self.secrets_care = self._secrets_care()
+        self.vouching = Vouching(
+            self.facts.node, self.facts.secrets, lambda: lifecycle.settings.hosts, stores.now
+        )
         self.minion_tokens = self._minion_tokens()
         self.acts = self._acts()
         self.member = self._member()
@@ -89,6 +93,7 @@ class Cluster:
             pins=self.roots.pins,
             pillars=self.roots.relay,
             masters=self.member,
+            vouching=self.vouching,
             gate=facts.standstill,
             prune_time=facts.clocks,
             claims=self.claims.claims,
@@ -107,6 +112,7 @@ class Cluster:
     def _introduce(self) -> None:
         """Who hears of what."""
         sync, lifecycle = self.roots.sync, self._lifecycle
+        self.facts.folds.listen("secret", lambda changes: self.vouching.changed())
         self.facts.clocks.on_compared.append(sync.streams.clocks_compared)
         sync.news.on_stranded.append(
             lambda name: lifecycle.build_anew(f"{name} is ahead of all nodes that may write")

@@ -15,6 +15,7 @@ from twisted.protocols.tls import TLSMemoryBIOFactory
 
 from saltwisted.config.api import ApiOptions
 from saltwisted.errors import PortError
+from saltwisted.web.certificate import Certificate
 from saltwisted.web.exchange import Endpoint
 from saltwisted.web.http import ApiFactory, ApiRequest
 from saltwisted.web.site import Site
@@ -38,21 +39,18 @@ class Api:
         options: ApiOptions,
         site: Site,
         counters: Counter[str],
-        context: Any = None,
-        fingerprint: str = "",
+        certificate: Certificate | None = None,
         beside: Sequence[Any] = (),
         written: Callable[[ApiRequest], None] = lambda request: None,
     ) -> None:
         """
-        @param context: what TLS is spoken with; without it there is none.
-        @param fingerprint: of a certificate that nobody vouches for.
+        @param certificate: what is shown in TLS; without it there is none.
         @param written: told of each request that has its answer.
         """
         self._reactor = reactor
         self._options = options
         self.site = site
-        self._context = context
-        self._fingerprint = fingerprint
+        self._certificate = certificate
         self._listening: Any = None
         self.beside = beside
         self.factory = ApiFactory(
@@ -81,11 +79,13 @@ class Api:
         Listen.
 
         @raises PortError: naming the port that is taken.
+        @raises ConfigError: its certificate cannot be read.
         """
         options = self._options
         factory: Any = self.factory
-        if self._context is not None:
-            factory = TLSMemoryBIOFactory(self._context, False, factory)
+        if self._certificate is not None:
+            self._certificate.startService()
+            factory = TLSMemoryBIOFactory(self._certificate, False, factory)
             factory.noisy = False
         try:
             self._listening = self._reactor.listenTCP(
@@ -100,17 +100,18 @@ class Api:
             each.startService()
         self.log.info(
             "the HTTP API is at {scheme}://{host}:{port}/",
-            scheme="http" if self._context is None else "https",
+            scheme="http" if self._certificate is None else "https",
             host=options.host,
             port=self.port,
             always=True,
         )
-        if self._fingerprint:
-            self.log.info(
-                "its certificate is vouched for by nobody; its SHA-256 is {fingerprint}",
-                fingerprint=self._fingerprint,
-                always=True,
-            )
+
+    def status(self) -> dict[str, Any]:
+        """Where it is, and what vouches for it; for C{status} of the daemon."""
+        found: dict[str, Any] = {"port": self.port, "tls": self._certificate is not None}
+        if self._certificate is not None:
+            found["certificate"] = self._certificate.status()
+        return found
 
     def stopService(self) -> Deferred[None]:
         """Answer nobody any more; who listens is told that it is over."""
@@ -118,6 +119,8 @@ class Api:
 
     async def _stop(self) -> None:
         listening, self._listening = self._listening, None
+        if self._certificate is not None:
+            self._certificate.stopService()
         closed = maybeDeferred(listening.stopListening) if listening is not None else None
         if listening is not None:
             for each in self.beside:

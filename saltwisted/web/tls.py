@@ -31,13 +31,13 @@ def context_of(
     pki_dir: str,
     name: str,
     now: float,
-    write: Callable[[str, bytes], None],
+    write: Callable[[str, bytes, int], None],
 ) -> tuple[Any, str]:
     """
     What TLS is spoken with, and the SHA-256 of the certificate where it is one of ours.
 
     @param name: this master's, for a certificate that is made.
-    @param write: writes a new file that nobody else may read.
+    @param write: C{write(path, content, mode)}: a new file.
     @raises ConfigError: the files are not there, or do not fit together.
     """
     fingerprint = ""
@@ -45,19 +45,30 @@ def context_of(
         for each in ("ssl_crt", "ssl_key"):
             if not getattr(options, each):
                 raise ConfigError(f"{options.block}: {each} is needed beside the other of the two")
-        certificates = _read(options, options.ssl_crt)
-        key = _read(options, options.ssl_key)
+        certificates = read(options, options.ssl_crt)
+        key = read(options, options.ssl_key)
     else:
         place = os.path.join(pki_dir, FOLDER, FILE)
         if not os.path.exists(place):
-            write(place, self_signed(name, now))
-        certificates = key = _read(options, place)
+            write(place, self_signed(name, now), 0o600)
+        certificates = key = read(options, place)
         fingerprint = fingerprint_of(certificates)
-    chain = _read(options, options.ssl_chain) if options.ssl_chain else b""
+    chain = read(options, options.ssl_chain) if options.ssl_chain else b""
+    made = loaded(options, certificates, key, chain, options.ssl_crt or place)
+    return made, fingerprint
+
+
+def loaded(options: ApiOptions, certificates: bytes, key: bytes, chain: bytes, place: str) -> Any:
+    """
+    What TLS is spoken with, from PEM.
+
+    @param place: where it is from.
+    @raises ConfigError: it does not fit together.
+    """
     try:
         own, *more = [
             crypto.X509.from_cryptography(x509.load_pem_x509_certificate(each))
-            for each in _each(certificates) + _each(chain)
+            for each in each_of(certificates) + each_of(chain)
         ]
         loaded = crypto.PKey.from_cryptography_key(
             serialization.load_pem_private_key(key, None)  # type: ignore[arg-type]
@@ -72,13 +83,16 @@ def context_of(
         )
         made.getContext().check_privatekey()
     except (ValueError, TypeError, SSL.Error, crypto.Error) as error:
-        raise ConfigError(
-            f"{options.block}: {options.ssl_crt or place} and its key cannot be used: {error}"
-        ) from None
-    return made, fingerprint
+        raise ConfigError(f"{options.block}: {place} and its key cannot be used: {error}") from None
+    return made
 
 
-def _read(options: ApiOptions, path: str) -> bytes:
+def read(options: ApiOptions, path: str) -> bytes:
+    """
+    A file.
+
+    @raises ConfigError: it is not there.
+    """
     try:
         with open(path, "rb") as file:
             return file.read()
@@ -88,7 +102,7 @@ def _read(options: ApiOptions, path: str) -> bytes:
         ) from None
 
 
-def _each(text: bytes) -> list[bytes]:
+def each_of(text: bytes) -> list[bytes]:
     """The certificates in a file of them."""
     begin, end = b"-----BEGIN CERTIFICATE-----", b"-----END CERTIFICATE-----"
     return [begin + part.partition(end)[0] + end + b"\n" for part in text.split(begin)[1:]]
@@ -96,7 +110,7 @@ def _each(text: bytes) -> list[bytes]:
 
 def fingerprint_of(text: bytes) -> str:
     """SHA-256 of the first certificate, as browsers show it."""
-    der = x509.load_pem_x509_certificate(_each(text)[0]).public_bytes(serialization.Encoding.DER)
+    der = x509.load_pem_x509_certificate(each_of(text)[0]).public_bytes(serialization.Encoding.DER)
     digest = hashlib.sha256(der).hexdigest().upper()
     return ":".join(digest[at : at + 2] for at in range(0, len(digest), 2))
 

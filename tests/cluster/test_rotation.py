@@ -256,6 +256,18 @@ class RotationTests(SynchronousTestCase):
         self.assertEqual(again.switched, [])
         again.rotation.stopService()
 
+    def test_links_go_last(self) -> None:
+        """A node that stops amid a change has no timer left when its links go after it."""
+        self.delayed = []
+        self.a.rotation.request("a test")
+        self.clock.pump([1.0] * 2)
+        self.a.rotation.stopService()
+
+        self.a.peers.cut("b")
+
+        self.b.rotation.stopService()
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
     def tearDown(self) -> None:
         """No timer is left."""
         for part in self.parts:

@@ -8,6 +8,8 @@ import http.client
 import json
 import os
 import shutil
+import ssl
+import subprocess
 import tempfile
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -43,15 +45,24 @@ class ClusterTests(TestCase):
             netapi_enable_clients=CLIENTS,
         )
         for node in self.cluster.nodes:
-            block = {"port": self.port, "host": node.address, "disable_ssl": True}
+            block = {"port": self.port, "host": node.address}
             node.config = node.config.evolve(rest_twisted=block)
+        # What a client has: the certificate of the authority, as one node has it
+        self.trusted = os.path.join(
+            self.cluster.nodes[0].config.pki_dir, "saltwisted", "api-ca.pem"
+        )
         self.addCleanup(self.cluster.stopping)
 
     async def ask(self, node: LocalNode, path: str, low: Any, token: str = "") -> tuple[int, Any]:
         """Status and value of a C{POST}."""
 
         def call() -> tuple[int, Any]:
-            connection = http.client.HTTPConnection(node.address, self.port, timeout=60)
+            connection = http.client.HTTPSConnection(
+                node.address,
+                self.port,
+                timeout=60,
+                context=ssl.create_default_context(cafile=self.trusted),
+            )
             headers = {"Content-Type": "application/json", "X-Auth-Token": token}
             connection.request("POST", path, json.dumps(low), headers)
             answer = connection.getresponse()
@@ -94,3 +105,54 @@ class ClusterTests(TestCase):
         a.start()
         await self.cluster.until("a is back", a.serves)
         self.assertEqual((await self.ask(a, "/", [ARG], token))[0], 401)
+
+        # Another one outlives a restart of all
+        token = (await self.ask(a, "/login", LOGIN))[1]["return"][0]["token"]
+        await self.cluster.until("c knows it, too", self.answers(c, token, 200))
+        await self.cluster.stop()
+        for node in self.cluster.nodes:
+            node.start()
+        for node in self.cluster.nodes:
+            await self.cluster.until(f"{node.name} is back", node.serves)
+            await self.cluster.until("it is good there", self.answers(node, token, 200))
+
+    async def curl(self, node: LocalNode, trusted: str) -> subprocess.CompletedProcess[str]:
+        """C{curl --cacert}: what it says."""
+        words = ["curl", "-sS", "--cacert", trusted, f"https://{node.address}:{self.port}/"]
+
+        def call() -> subprocess.CompletedProcess[str]:
+            return subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+
+        return await deferToThread(call)
+
+    def test_T_API_8_authority(self) -> Deferred[None]:
+        """
+        T-API-8: with one certificate C{curl} verifies every node, and C{status} says which; when a
+        node is removed, whose copy of the authority's key is in nobody's hands, there is another.
+        """
+        return Deferred.fromCoroutine(self._authority())
+
+    async def _authority(self) -> None:
+        await self.cluster.start()
+        a, b, c = self.cluster.nodes
+        older = f"{self.trusted}.older"
+        shutil.copy(self.trusted, older)
+        for node in (a, b, c):
+            done = await self.curl(node, older)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("Welcome", done.stdout)
+        told = [(await node.ask("status"))["api"]["certificate"] for node in (a, b, c)]
+        self.assertEqual(len({each["authority"] for each in told}), 1)
+        self.assertIn("b", told[1]["names"])
+
+        await a.ask("cluster_remove", node="c")
+
+        async def changed() -> bool:
+            seen = (await b.ask("status"))["api"]["certificate"]["authority"]
+            return bool(seen != told[1]["authority"])
+
+        await self.cluster.until("b has another authority", changed)
+        for node in (a, b):
+            self.assertEqual((await self.curl(node, self.trusted)).returncode, 0, node.name)
+            done = await self.curl(node, older)
+            self.assertEqual(done.returncode, 60, done.stderr)

@@ -244,7 +244,10 @@ class ClusterRotation:
 
     def _link(self, link: IPeerLink, up: bool) -> None:
         self._others.pop(link.node, None)
-        if up and self._running:
+        if not self._running:
+            # Links go after this, and a timer that begins now would have no end
+            return
+        if up:
             link.tell(WORD, self._body())
         self._both()
 

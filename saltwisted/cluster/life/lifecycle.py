@@ -67,6 +67,7 @@ class Settings:
     @ivar addresses: where others reach this node, if that is not the address it dials from.
     @ivar also: other addresses of this node; in its tokens.
     @ivar serves: where minions find this node, C{host:port}.
+    @ivar hosts: the addresses in all of these.
     """
 
     node: str
@@ -78,6 +79,7 @@ class Settings:
     addresses: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
     serves: str = ""
+    hosts: tuple[str, ...] = ()
 
 
 @frozen(kw_only=True)

@@ -106,6 +106,7 @@ def where_of(config: MasterConfig) -> dict[str, Any]:
         "addresses": tuple(join_address(host, port) for host in hosts[:1]),
         "also": tuple(join_address(host, port) for host in hosts[1:]),
         "serves": join_address(hosts[0], int(config.ret_port)) if hosts else "",
+        "hosts": tuple(hosts),
     }
 
 

@@ -12,7 +12,9 @@ C{now} is seconds since 1970; key generation takes its entropy from the library,
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 
 from attrs import field, frozen
 from cryptography import x509
@@ -21,7 +23,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from cryptography.x509.oid import NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from saltwisted.errors import WireError
 
@@ -160,6 +162,114 @@ def issue(
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
     )
     return builder.sign(authority.private, hashes.SHA256()).public_bytes(_PEM)
+
+
+def _common(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])])
+
+
+def _from_to(now: float, days: int) -> tuple[datetime, datetime]:
+    born = (datetime.fromtimestamp(now, UTC) - timedelta(days=1)).replace(tzinfo=None)
+    return born, born + timedelta(days=days + 1)
+
+
+def _uses(*, signs: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def trusted(authority: NodeKey, now: float) -> bytes:
+    """
+    The authority's certificate (PEM) as browsers and C{curl --cacert} want one. Each that is made
+    of one key is as good as another: they have the name and the key in common.
+    """
+    began, ends = _from_to(now, 365 * YEARS)
+    key, name = authority.private.public_key(), _common(f"saltwisted {authority.id[:16]}")
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(began)
+        .not_valid_after(ends)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_uses(signs=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+    )
+    return builder.sign(authority.private, hashes.SHA256()).public_bytes(_PEM)
+
+
+def serving(
+    authority: NodeKey, public: bytes, names: Sequence[str], now: float, days: int
+) -> bytes:
+    """
+    A certificate (PEM) for a web server, signed by the authority whose L{trusted} one clients have.
+
+    @param public: the server's public key, DER.
+    @param names: its names and addresses, as clients write them; the first is told to people.
+    @raises WireError: that is no key.
+    """
+    began, ends = _from_to(now, days)
+    key, issuer = load_public(public), authority.private.public_key()
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(_common(names[0]))
+        .issuer_name(_common(f"saltwisted {authority.id[:16]}"))
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(began)
+        .not_valid_after(ends)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_uses(signs=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([_general(name) for name in names]), critical=False
+        )
+    )
+    return builder.sign(authority.private, hashes.SHA256()).public_bytes(_PEM)
+
+
+def _general(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def name_of(text: str) -> str:
+    """An address or a name of a host as certificates have it; C{""} for what is none."""
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        labels = text.removeprefix("*.").split(".")
+    good = len(text) <= 253 and all(
+        0 < len(label) < 64
+        and label.isascii()
+        and label.replace("-", "a").replace("_", "a").isalnum()
+        for label in labels
+    )
+    return text.lower() if good else ""
+
+
+def names_in(certificate: x509.Certificate) -> set[str]:
+    """The names and addresses in a certificate, as L{serving} was told them."""
+    try:
+        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (x509.ExtensionNotFound, ValueError):
+        return set()
+    return {str(each.value) for each in found}
 
 
 def signed_by(leaf: x509.Certificate, issuer: x509.Certificate) -> bool:
