@@ -216,8 +216,54 @@ _MODULES = {
 NAMES = frozenset(_SHORT) | frozenset(_MODULES)
 
 
-def find(name: str) -> Outputter:
+def _nothing(_record: Any) -> bool:
+    return False
+
+
+def of_site(name: str, opts: Mapping[str, Any]) -> Outputter | None:
+    """
+    An outputter of the site's own, from C{_output} or C{outputter_dirs}; C{None}: there is none.
+
+    It runs in this process, as in Salt. If it cannot be used, that is said.
+    """
+    synced = os.path.join(str(opts.get("extension_modules") or ""), "output")
+    if not any((opts.get("outputter_dirs"), opts.get("module_dirs"), os.path.isdir(synced))):
+        return None
+    from saltwisted.worker.process import loader as loading
+
+    console.adopt_logging()
+    loader = loading.Loaders(opts, grains={}, pillar={}, stock=False)["outputters"]
+    # What it says of a file is said below, in one line
+    loading.log.addFilter(_nothing)
+    try:
+        function: Outputter | None = loader.get(f"{name}.output")
+    finally:
+        loading.log.removeFilter(_nothing)
+    if function is None:
+        why = loader.missing_modules.get(name)
+        if why is not None:
+            kind = type(why).__name__ + ": " if isinstance(why, BaseException) else ""
+            path = ", ".join(loader.files_of(name))
+            console.log("error", f"The outputter {path} cannot be used: {kind}{why}")
+        return None
+    path = function.__code__.co_filename
+
+    def output(data: Any, opts: Options, **kwargs: Any) -> str | None:
+        try:
+            text = function(data, **kwargs)
+        except (Exception, SystemExit) as error:
+            console.log("error", f"The outputter {path} failed: {type(error).__name__}: {error}")
+            raise TypeError(path) from error
+        return None if text is None else str(text)
+
+    return output
+
+
+def find(name: str, opts: Mapping[str, Any] | None = None) -> Outputter:
     """The outputter of this name; an unknown one is reported and C{nested} takes its place."""
+    written = of_site(name, opts) if opts else None
+    if written is not None:
+        return written
     short = _SHORT.get(name)
     if short is not None:
         return short
@@ -263,13 +309,13 @@ def select(out: str | None, opts: Options) -> Outputter:
     if out == "text":
         out = "txt"
     choose_color(opts)
-    return find(out or "nested")
+    return find(out or "nested", opts)
 
 
 def format_data(data: Any, out: str | None, opts: Options, **kwargs: Any) -> str | None:
     """The text for C{data}, without trailing white space; falls back to nested, then to raw."""
     chosen = select(out, opts)
-    for outputter in (chosen, find("nested")):
+    for outputter in (chosen, import_module(_MODULES["nested"]).output):
         try:
             text = outputter(data, opts, **kwargs)
         except (KeyError, AttributeError, TypeError):

@@ -329,7 +329,8 @@ class CommonOptions(Options):
 
     # -- Modules and grains
 
-    outputter_dirs: HandedOn[list[Any]] = []
+    #: More directories with outputters.
+    outputter_dirs: list[Any] = []
     #: More directories with utility modules.
     utils_dirs: list[Any] = []
     #: More directories with modules, each with _modules and the like below.

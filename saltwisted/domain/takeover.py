@@ -153,7 +153,7 @@ def _other_than(*usual: Any) -> Callable[[Any], bool]:
     return lambda value: value not in usual
 
 
-TOPS = frozenset(("ext_nodes",))
+STOCK_TOPS = frozenset(("cobbler", "mongo", "reclass", "saltclass", "varstack"))
 
 UNSUPPORTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "syndic_master": (
@@ -180,8 +180,8 @@ UNSUPPORTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "hgfs_remotes": (_set, "files are served from file_roots alone; check it out there"),
     "svnfs_remotes": (_set, "files are served from file_roots alone; check it out there"),
     "master_tops": (
-        lambda value: bool(set(value or ()) - TOPS),
-        "of the master tops, only ext_nodes is supported",
+        lambda value: bool(set(value or ()) & STOCK_TOPS),
+        "of the master tops, ext_nodes and modules of your own (_tops) are here; stock's are not",
     ),
     "cache": (_other_than(*MINION_CACHE.here), "minion data is kept in files, as localfs does"),
     "keys.cache_driver": (_other_than("localfs_key"), "keys are files in pki_dir"),
@@ -193,7 +193,6 @@ UNSUPPORTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "fips_mode": (_set, "algorithms are not restricted to those of FIPS"),
     "disable_aes_with_tls": (_set, "messages are always sealed"),
-    "outputter_dirs": (_set, "outputters of your own are not used by the commands"),
     "queue_dirs": (_set, "saltwisted has no queues"),
     "range_server": (
         _other_than("range:80", None, ""),
@@ -229,7 +228,7 @@ SUPPORTED_PARTS: Mapping[str, Callable[[Any], Any]] = {
         name: rules for name, rules in dict(value).items() if name in LOGINS.here
     },
     "master_tops": lambda value: {
-        name: given for name, given in dict(value).items() if name in TOPS
+        name: given for name, given in dict(value).items() if name not in STOCK_TOPS
     },
     "fileserver_backend": lambda value: [name for name in value if name in FILES.here],
 }

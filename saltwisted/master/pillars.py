@@ -185,10 +185,14 @@ class Pillars:
         if self._ground.seams.pillars.elsewhere:
             raise RemoteError("SaltRunnerError", "this master has no pillars: ask one that has")
 
-    async def tops(self, minion_id: str) -> dict[str, list[str]]:
-        """Environment to the SLS names that C{master_tops} assigns to a minion."""
+    async def tops(self, minion_id: str, opts: Mapping[str, Any]) -> dict[str, list[str]]:
+        """
+        Environment to the SLS names that C{master_tops} assigns to a minion.
+
+        @param opts: the options that the minion says it has.
+        """
         found: dict[str, list[str]] = await self._workers.call(
-            ENTRY, {"do": "tops", "id": minion_id}, TIMEOUT
+            ENTRY, {"do": "tops", "id": minion_id, "opts": opts}, TIMEOUT
         )
         return found
 

@@ -8,6 +8,7 @@ each call has a process of its own (L{saltwisted.worker.process.sitework}), with
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from inspect import Parameter, Signature
 from typing import Any
@@ -21,6 +22,7 @@ from saltwisted.master.ground import Ground
 from saltwisted.master.runner_table import Run
 from saltwisted.master.workers import Spawner
 from saltwisted.parts import IFunctionModule
+from saltwisted.worker.process.extensions import entry_points
 
 ENTRY = "saltwisted.worker.process.sitework:run"
 MOST = 64
@@ -120,6 +122,7 @@ class SiteFunctions(Mapping[str, IFunctionModule]):
         self._looking = DeferredLock()
         self._replaced: set[str] = set()
         self._running = 0
+        self._extended: bool | None = None
 
     def __getitem__(self, name: str) -> IFunctionModule:
         return self._modules[name]
@@ -144,7 +147,9 @@ class SiteFunctions(Mapping[str, IFunctionModule]):
     async def learn(self) -> None:
         """Look whether a file has changed since the last time, and if so, what there is now."""
         folders, named = self._folders()
-        if not named and not self._stamp and not is_there(folders[0]):
+        if self._extended is None:
+            self._extended = await self._ground.pool(has_extensions)
+        if not (named or self._extended or self._stamp or is_there(folders[0])):
             return
         stamp = await self._ground.pool(stamp_of, folders)
         if stamp == self._stamp:
@@ -335,6 +340,11 @@ class SiteFunctions(Mapping[str, IFunctionModule]):
         return (found, "") if isinstance(found, dict) else (None, found)
 
 
+def has_extensions() -> bool:
+    """Whether a Salt extension is installed, which may bring modules of any kind. Blocking."""
+    return bool(entry_points(sys.path))
+
+
 def is_there(path: str) -> bool:
     """Whether there is a directory."""
     return os.path.isdir(path)
@@ -353,7 +363,10 @@ def as_map(data: Any) -> dict[str, Any]:
 
 def stamp_of(folders: Sequence[str]) -> Stamp:
     """What changes when a module comes, goes, or is written anew. Blocking."""
-    found: list[tuple[str, int, int, int]] = []
+    found: list[tuple[str, int, int, int]] = [
+        (f"{each.extension} {each.version} {each.module}", 0, 0, 0)
+        for each in entry_points(sys.path)
+    ]
 
     def look(folder: str, deeper: bool) -> None:
         try:

@@ -133,6 +133,7 @@ def _renderer(context: dict[str, Any]) -> Any:
             grains=context.get("grains") or {},
             pillar=context.get("pillar") or {},
             functions=functions,
+            custom=lambda name: loaders and loaders["renderers"].get(f"{name}.render"),
         )
         if loaders is not None:
             _renderers[loaders] = renderer

@@ -401,6 +401,14 @@ class Renderer:
             return function(data, job.saltenv, job.sls, **keywords)
         except TemplateFailure:
             raise
+        except SystemExit as error:
+            path = function.__code__.co_filename
+            failure = TemplateFailure(
+                f"The renderer in {path} wanted to end the process: SystemExit: {error}",
+                sls=job.sls,
+                quotable=False,
+            )
+            raise failure from error
         except Exception as error:
             failure = TemplateFailure(str(error), sls=job.sls, quotable=False)
             raise unforeseen(failure) from error

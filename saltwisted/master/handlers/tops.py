@@ -46,4 +46,4 @@ def master_tops(ctx: Context, who: str, cmd: MasterTops) -> Any:
     """State assignments from outside the top file (C{master_tops}), made in a worker process."""
     if not ctx.config.master_tops:
         return {}
-    return ctx.pillars.tops(who)
+    return ctx.pillars.tops(who, cmd.opts)

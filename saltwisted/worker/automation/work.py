@@ -70,6 +70,7 @@ class Rendering:
             pillar={},
             functions=loaders.modules,
             cache=RenderCache(),
+            custom=lambda name: loaders["renderers"].get(f"{name}.render"),
         )
 
     def react(self, events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -112,7 +112,11 @@ class Sources:
 
         def call(*args: Any, **kwargs: Any) -> Any:
             self.host.volatile.add(name)
-            return function(*args, **kwargs)
+            try:
+                return function(*args, **kwargs)
+            except SystemExit as error:
+                path = function.__code__.co_filename
+                raise RuntimeError(f"{path} wanted to end the process: {error!r}") from error
 
         call.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
         return call

@@ -71,6 +71,7 @@ class Compilation:
     """
 
     def __init__(self, worker: PillarWorker, request: Mapping[str, Any]) -> None:
+        self._worker, self._request = worker, request
         self.minion = str(request["id"])
         self.grains = grains_of(request.get("grains") or {}, self.minion)
         opts = OptsDict(worker.opts)
@@ -110,12 +111,12 @@ class Compilation:
             pillar={},
             functions=self.functions,
             cache=worker.cache,
+            custom=self._written,
         )
         self.facts = MinionFacts(
             id=self.minion, grains=self.grains, nodegroups=opts.get("nodegroups") or {}
         )
         self.sources = self._sources(request)
-        self._worker, self._request = worker, request
         override = request.get("override")
         self.compiler = PillarCompiler(
             self.settings,
@@ -126,6 +127,13 @@ class Compilation:
             override if isinstance(override, dict) else None,
             request.get("seed"),
         )
+
+    def _written(self, name: str) -> Any:
+        """A renderer of the site's own. It may look at anything: the pillar is not kept."""
+        found = self._worker.functions(self).loaders["renderers"].get(f"{name}.render")
+        if found is not None:
+            self.host.volatile.add(f"renderer {name}")
+        return found
 
     def _sources(self, request: Mapping[str, Any]) -> Sources:
         """What external pillars are given."""
@@ -319,5 +327,5 @@ def serve(payload: Mapping[str, Any], daemon: Any, facts: Mapping[str, Any]) -> 
     if payload.get("do") == "top":
         return _worker.top(payload)
     if payload.get("do") == "tops":
-        return master_tops(facts["opts"], str(payload["id"]))
+        return master_tops(facts["opts"], str(payload["id"]), payload.get("opts"))
     return _worker.pillar(payload)

@@ -340,6 +340,10 @@ class Loader(LateFunctions):
         wanted = f".{self.tag}.{file}"
         return next((each for each in self.executed if each.__name__.endswith(wanted)), None)
 
+    def files_of(self, module: str) -> list[str]:
+        """The paths of the files of this name."""
+        return [file.path for file in self._catalogue.by_name().get(module, ())]
+
     def clear(self) -> None:
         """Forget all functions; the directories are read again at the next question."""
         super().clear()

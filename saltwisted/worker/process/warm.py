@@ -42,6 +42,7 @@ import saltwisted
 from saltwisted.errors import TransportClosed
 from saltwisted.worker.control import ControlClient
 from saltwisted.worker.process import stackdump
+from saltwisted.worker.process.asbefore import AsBefore
 
 ENTRIES = frozenset(
     {
@@ -476,6 +477,7 @@ def serve_calls(entry: Entry, client: ControlClient, facts: Facts) -> int:
     from saltwisted.errors import SaltwistedError, TransportClosed
 
     result: dict[str, Any] = {}
+    before = AsBefore()
     while True:
         try:
             payload = client.call_within(None, "work", **result)
@@ -484,7 +486,10 @@ def serve_calls(entry: Entry, client: ControlClient, facts: Facts) -> int:
         if payload is None:
             return 0
         try:
-            result = {"value": entry(unpack(payload), client, facts)}
+            try:
+                result = {"value": entry(unpack(payload), client, facts)}
+            finally:
+                before.put_back()
         except MemoryError:
             raise
         except Exception as error:
