@@ -192,7 +192,7 @@ class Pillars:
         @param opts: the options that the minion says it has.
         """
         found: dict[str, list[str]] = await self._workers.call(
-            ENTRY, {"do": "tops", "id": minion_id, "opts": opts}, TIMEOUT
+            ENTRY, {"do": "tops", "id": minion_id, "opts": pack(dict(opts))}, TIMEOUT
         )
         return found
 

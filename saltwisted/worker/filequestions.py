@@ -115,9 +115,10 @@ class FileQuestions:
         answer = self._ask("_master_opts")
         return answer if isinstance(answer, dict) else {}
 
-    def master_tops(self) -> dict[str, Any]:
-        """What external top systems of the master assign to this minion."""
-        answer = self._ask("_master_tops", id=self.opts.get("id"), opts=dict(self.opts))
+    def master_tops(self, grains: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """What external top systems of the master assign to this minion, of these grains."""
+        opts = dict(self.opts) if grains is None else {**self.opts, "grains": dict(grains)}
+        answer = self._ask("_master_tops", id=self.opts.get("id"), opts=opts)
         return answer if isinstance(answer, dict) else {}
 
     def hash_file(self, path: str, saltenv: str = "base") -> Any:

@@ -56,3 +56,43 @@ class RecordedTests(SynchronousTestCase):
 
         self.assertEqual([word for word, _ in answers], record.words())
         self.assertEqual(wrong, [])
+
+
+class SiteTests(SynchronousTestCase):
+    """Outputters of the site's own."""
+
+    def shown(self, name: str, how: str = "outputter_dirs", **modules: str) -> tuple[str, str]:
+        """What an outputter prints, and what is said on standard error."""
+        folder = self.mktemp()
+        os.makedirs(os.path.join(folder, "output"))
+        for module, text in modules.items():
+            with open(os.path.join(folder, "output", f"{module}.py"), "w") as file:
+                file.write(text)
+        value: Any = [os.path.join(folder, "output")] if how == "outputter_dirs" else folder
+        with captured("") as said:
+            text = output.format_data({"a": 1}, name, {how: value, "id": "m", "color": False})
+        return str(text), said[1].getvalue()
+
+    def test_called(self) -> None:
+        """C{output} gets the data; C{__opts__} are those of the command."""
+        text = "def output(data, **kwargs):\n    return f'{data} {__opts__[\"id\"]}  '\n"
+        for how in ("outputter_dirs", "extension_modules"):
+            self.assertEqual(self.shown("mine", how, mine=text), ("{'a': 1} m", ""))
+
+    def test_replaced(self) -> None:
+        """One of the site's takes the place of ours of the same name."""
+        text = "def output(data, **kwargs):\n    return 'ours no more'\n"
+        self.assertEqual(self.shown("json", json=text), ("ours no more", ""))
+
+    def test_bad(self) -> None:
+        """One that fails or cannot be executed is named once; the data is shown by C{nested}."""
+        for text, why in (
+            ("def output(data, **kwargs):\n    return 1 / 0\n", "failed: ZeroDivisionError"),
+            ("def output(data):\n    import sys; sys.exit(1)\n", "failed: SystemExit"),
+            ("raise NameError('x')\n", "cannot be used: NameError: x"),
+            ("import sys; sys.exit()\n", "cannot be used: SystemExit"),
+        ):
+            shown, said = self.shown("bad", bad=text)
+            self.assertEqual(shown, "a:\n    1")
+            self.assertEqual(said.count("bad.py"), 1, said)
+            self.assertIn(why, said)

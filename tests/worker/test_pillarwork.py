@@ -440,3 +440,59 @@ class GpgTests(WorkerCase):
 def _fingerprints(listing: bytes) -> list[str]:
     lines = [line.split(":") for line in listing.decode().splitlines()]
     return [line[9] for line in lines if line[0] == "fpr"][:1]
+
+
+class SiteCodeTests(WorkerCase):
+    """Renderers and external pillars of the site's own."""
+
+    def setUp(self) -> None:
+        """A renderer, and an external pillar."""
+        super().setUp()
+        self.write(
+            "ext/renderers/lines.py",
+            "import sys\n"
+            "def render(data, saltenv='base', sls='', **kwargs):\n"
+            "    text = data if isinstance(data, str) else data.read()\n"
+            "    if 'leave' in text:\n        sys.exit(3)\n"
+            "    if 'raise' in text:\n        raise ValueError('no such line')\n"
+            "    found = dict(line.split('=') for line in text.split() if '=' in line)\n"
+            "    return {**found, 'os': __grains__['os'], 'sls': sls,"
+            " 'echo': __salt__['test.echo'](saltenv)}\n",
+        )
+        self.write(
+            "ext/pillar/leaving.py",
+            "import sys\ndef ext_pillar(minion_id, pillar, *args):\n    sys.exit(4)\n",
+        )
+
+    def test_renderer(self) -> None:
+        """C{_renderers} work in pillars, alone and in a pipe; such a pillar is not kept."""
+        worker = self.worker(
+            {"base": {"top.sls": TOP, "a.sls": "#!jinja|lines\nx={{ grains.os }}\n"}}
+        )
+
+        answer = self.ask(worker)
+        self.assertEqual(
+            unpack(answer["packed"]), {"x": "Debian", "os": "Debian", "sls": "a", "echo": "base"}
+        )
+        self.assertIsNone(answer["files"])
+
+    def test_bad_renderer(self) -> None:
+        """One that raises or exits is an error of its SLS; the next pillar is unharmed."""
+        for text, why in (("raise", "no such line"), ("leave", "ext/renderers/lines.py")):
+            worker = self.worker(
+                {"base": {"top.sls": TOP, "a.sls": f"#!lines\n{text}\n", "b.sls": "x: 1"}}
+            )
+            self.assertIn(why, str(self.pillar(worker)["_errors"]))
+            self.write("base/top.sls", "base: {'*': [b]}")
+            self.assertEqual(self.pillar(worker), {"x": 1})
+
+    def test_exit(self) -> None:
+        """An external pillar that exits is named with its file; the rest of the pillar is there."""
+        worker = self.worker(
+            {"base": {"top.sls": TOP, "a.sls": "x: 1"}}, {"ext_pillar": [{"leaving": 1}]}
+        )
+
+        answer = self.ask(worker)
+        found = unpack(answer["packed"])
+        self.assertEqual(found["x"], 1)
+        self.assertIn("ext/pillar/leaving.py", str([found.get("_errors"), answer["log"]]))

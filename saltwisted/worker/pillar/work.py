@@ -31,7 +31,7 @@ from saltwisted.domain.pillar.settings import PillarSettings
 from saltwisted.domain.render.cache import RenderCache
 from saltwisted.domain.render.pipeline import Renderer, RenderSettings
 from saltwisted.domain.targeting.matchers import MinionFacts
-from saltwisted.wire.msgpack import pack
+from saltwisted.wire.msgpack import pack, unpack
 from saltwisted.worker.exceptions import SaltClientError
 from saltwisted.worker.grains.collect import Grains
 from saltwisted.worker.masking import plain_pillar
@@ -327,5 +327,5 @@ def serve(payload: Mapping[str, Any], daemon: Any, facts: Mapping[str, Any]) -> 
     if payload.get("do") == "top":
         return _worker.top(payload)
     if payload.get("do") == "tops":
-        return master_tops(facts["opts"], str(payload["id"]), payload.get("opts"))
+        return master_tops(facts["opts"], str(payload["id"]), unpack(payload["opts"]))
     return _worker.pillar(payload)

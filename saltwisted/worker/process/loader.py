@@ -329,7 +329,7 @@ class Loader(LateFunctions):
             for file in self._catalogue.stock().values():
                 self._load(file)
             for name in self._beside:
-                self._take_beside(name.partition(".")[0])
+                _take_beside(self, name.partition(".")[0])
             self._whole = True
 
     def module_of(self, file: str) -> types.ModuleType | None:
@@ -395,18 +395,10 @@ class Loader(LateFunctions):
                     return True
             elif dict.__contains__(self, key):
                 return True
-        if self._take_beside(module) and (key is None or dict.__contains__(self, key)):
+        if _take_beside(self, module) and (key is None or dict.__contains__(self, key)):
             return True
         self._exhausted.add(module)
         return False
-
-    def _take_beside(self, module: str) -> bool:
-        """Take the functions of a module that is not executed here; whether there is one."""
-        found = {name: f for name, f in self._beside.items() if name.partition(".")[0] == module}
-        if found and module not in self.loaded_modules:
-            dict.update(self, found)
-            self.loaded_modules.add(module)
-        return bool(found)
 
     # -- one module ------------------------------------------------------------
 
@@ -663,3 +655,12 @@ class Loader(LateFunctions):
                 continue
             self.executed += [each for each, _ in loaded]
             self._take(loaded[0][0], (name,), copy)
+
+
+def _take_beside(loader: Loader, module: str) -> bool:
+    """Take the functions of a module that is not executed here; whether there is one."""
+    found = {name: f for name, f in loader._beside.items() if name.partition(".")[0] == module}
+    if found and module not in loader.loaded_modules:
+        dict.update(loader, found)
+        loader.loaded_modules.add(module)
+    return bool(found)

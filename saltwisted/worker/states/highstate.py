@@ -316,7 +316,7 @@ class HighState:
     def _master_tops(self) -> Mapping[Any, Any]:
         opts = self.opts
         if opts.get("file_client") != "local":
-            return self.client.master_tops()  # type: ignore[no-any-return]
+            return self.client.master_tops(self.loaders.grains)  # type: ignore[no-any-return]
         found: dict[Any, Any] = {}
         wanted = opts.get("master_tops") or {}
         for name in wanted:
