@@ -15,13 +15,16 @@ from twisted.internet.defer import maybeDeferred
 from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
+from saltwisted.config.options import MasterConfig
 from saltwisted.errors import RemoteError
 from saltwisted.master.ground import Ground
 from saltwisted.master.runner_table import Run
 from saltwisted.master.site import SiteFunctions
 from saltwisted.master.wheel_table import Call
 from saltwisted.transports.bus import EventBus
+from saltwisted.transports.callpool import PoolLimits
 from saltwisted.transports.workers import WarmPool
+from saltwisted.wire.msgpack import unpack
 from saltwisted.worker.process.warm import exec_warm_parent
 
 RUNNERS = '''
@@ -263,3 +266,60 @@ class ProcessTests(TestCase):
 
         found = await wheel["mywheel"].FUNCTIONS["go"](Call(cast(Any, None), "carol"), x=2)
         self.assertEqual(found, [2, "a_master"])
+
+
+PILLAR = """
+import os, sys
+
+def ext_pillar(minion_id, pillar, how):
+    print("on standard output")
+    seen = [os.environ.get("SITE"), "/site" in sys.path, os.getcwd() == "/", os.getpid()]
+    os.environ["SITE"] = "1"
+    sys.path.append("/site")
+    os.chdir("/")
+    if minion_id == "forks":
+        os.fork()
+    if minion_id == "ends":
+        os._exit(3)
+    return {"seen": seen}
+"""
+
+
+class PillarTests(TestCase):
+    """A process that compiles pillars of several minions, and an external pillar of the site's."""
+
+    timeout = 60
+
+    async def test_put_back(self) -> None:
+        """
+        What it changes of its process is put back before the next minion's; of two processes that
+        come back from it one answers; one that ends its process costs that pillar alone.
+        """
+        base = Path(tempfile.mkdtemp(dir="/tmp"))
+        self.addCleanup(shutil.rmtree, base)
+        (base / "ext" / "pillar").mkdir(parents=True)
+        (base / "ext" / "pillar" / "mine.py").write_text(PILLAR)
+        opts = {
+            **MasterConfig(pillar_roots={"base": [str(base)]}, config_dir=str(base)).as_opts(),
+            "extension_modules": str(base / "ext"),
+            "ext_pillar": [{"mine": 1}],
+        }
+        entry = "saltwisted.worker.pillar.work:serve"
+        pool = WarmPool(
+            reactor, exec_warm_parent, exec_warm_parent, pools={entry: PoolLimits(size=1, keep=1)}
+        )
+        pool.set_fact("opts", opts)
+        pool.privilegedStartService()
+        pool.startService()
+        self.addCleanup(pool.stopService)
+
+        async def seen(minion: str) -> Any:
+            answer = await pool.call(entry, {"do": "pillar", "id": minion, "grains": {}}, 30)
+            return unpack(answer["packed"])["seen"]
+
+        first = await seen("forks")
+        self.assertEqual(first[:3], [None, False, False])
+        self.assertEqual(await seen("m2"), first)
+        with self.assertRaisesRegex(RemoteError, "exited with status 3"):
+            await seen("ends")
+        self.assertEqual((await seen("m3"))[:3], first[:3])
