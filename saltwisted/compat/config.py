@@ -9,6 +9,8 @@ from typing import Any
 
 from saltwisted.worker.process.configio import load_from_disk
 
+DEFAULT_HASH_TYPE = "sha256"
+
 
 def _read(role: str, path: str | None) -> dict[str, Any]:
     """

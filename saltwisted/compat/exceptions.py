@@ -29,6 +29,11 @@ class SaltClientTimeout(SaltException):
         self.jid = jid
 
 
+def get_error_message(error: BaseException) -> Any:
+    """What an exception says."""
+    return error.args[0] if error.args else ""
+
+
 class MasterExit(SystemExit):
     """The master is to end."""
 

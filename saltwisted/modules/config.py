@@ -13,8 +13,7 @@ import urllib.parse
 from typing import Any
 
 from saltwisted.domain.targeting.traverse import traverse
-from saltwisted.modules import _data, _files
-from saltwisted.worker.exceptions import CommandExecutionError
+from saltwisted.modules import _data, _files, _sdb
 
 log = logging.getLogger(__name__)
 
@@ -247,19 +246,8 @@ def get(
 
 def _from_sdb(value: Any) -> Any:
     """The value behind C{sdb://profile/key}; anything else as it is."""
-    if not isinstance(value, str) or not value.startswith("sdb://"):
-        return value
-    name, slash, query = value[len("sdb://") :].partition("/")
-    if not slash or not query:
-        return value
-    profile = __opts__.get(name) or __pillar__.get(name) or {}
-    if not isinstance(profile, dict) or "driver" not in profile:
-        return value
-    function = f"{profile['driver']}.get"
-    drivers = __salt__.loaders["sdb"]
-    if function not in drivers:
-        raise CommandExecutionError(f"sdb driver '{profile['driver']}' is not available")
-    return drivers[function](query, profile=profile)
+    place = _sdb.place_of(value, __opts__, __pillar__)
+    return value if place is None else _sdb.ask(place, "get", __salt__.loaders["sdb"])
 
 
 def dot_vals(value: str) -> dict[str, Any]:

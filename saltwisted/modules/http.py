@@ -70,13 +70,13 @@ def query(url: str, **kwargs: Any) -> dict[str, Any]:
     opts = {**__opts__, **(kwargs.pop("opts", None) or {})}
     try:
         given = _data.clean_kwargs(**kwargs)
-        return _Query(url=url, opts=opts, **taken(_Query, given)).run()
+        return Query(url=url, opts=opts, **taken(Query, given)).run()
     except Exception as error:
         raise CommandExecutionError(str(error)) from error
 
 
 @define(kw_only=True, eq=False, slots=False)
-class _Query:
+class Query:
     """
     One question. Words that nobody knows are not minded, as Salt does.
 
@@ -485,7 +485,7 @@ def update_ca_bundle(
         return
     if isinstance(merge_files, str):
         merge_files = [merge_files]
-    result = _Query(url=source, opts=__opts__, text_out=target).run()
+    result = Query(url=source, opts=__opts__, text_out=target).run()
     if "error" in result:
         log.error("Unable to fetch %s: %s", _shown(source, None), result["error"])
         return

@@ -8,6 +8,7 @@ import fcntl
 import os
 import re
 import shutil
+import time
 import urllib.parse
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from typing import IO, Any
 from saltwisted.modules import _files
 from saltwisted.utils._own import own
 from saltwisted.worker import renderfilters
+from saltwisted.worker.exceptions import FileLockError
 
 backup_minion = own(__name__, _files.backup)
 copyfile = own(__name__, _files.copyfile)
@@ -59,6 +61,52 @@ def flopen(*args: Any, **kwargs: Any) -> Iterator[IO[Any]]:
             yield file
         finally:
             fcntl.flock(file.fileno(), fcntl.LOCK_UN)
+
+
+@contextmanager
+def wait_lock(
+    path: str,
+    lock_fn: str | None = None,
+    timeout: float = 5,
+    sleep: float = 0.1,
+    time_start: float | None = None,
+) -> Iterator[None]:
+    """
+    Hold a lock that is the file C{path.w}, once nobody else does.
+
+    @param lock_fn: another name for that file.
+    @param timeout: seconds to wait, from C{time_start} on if that is given.
+    @raises FileLockError: it was not to be had; also for what goes wrong while it is held.
+    """
+    if not isinstance(path, str):
+        raise FileLockError("path must be a string")
+    name = path + ".w" if lock_fn is None else lock_fn
+    start = time.time() if time_start is None else time_start
+    if os.path.exists(name) and not os.path.isfile(name):
+        raise FileLockError(f"lock_fn {name} exists and is not a file", time_start=start)
+    while True:
+        if time.time() - start >= timeout:
+            words = (
+                f"Timeout of {timeout} seconds exceeded waiting for lock_fn {name} to be released"
+            )
+            raise FileLockError(words, time_start=start)
+        try:
+            os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+            break
+        except FileExistsError:
+            time.sleep(sleep)
+        except OSError as error:
+            words = f"Error {error.errno} encountered obtaining file lock {name}: {error.strerror}"
+            raise FileLockError(words, time_start=start) from error
+    try:
+        yield
+    except FileLockError:
+        raise
+    except Exception as error:
+        words = f"Error encountered obtaining file lock {name}: {error}"
+        raise FileLockError(words, time_start=start) from error
+    finally:
+        os.remove(name)
 
 
 @contextmanager

@@ -163,3 +163,33 @@ def parse(version: str) -> Any:
     from importlib import import_module
 
     return import_module("packaging.version").parse(version)
+
+
+def __getattr__(name: str) -> Any:
+    if name != "Version":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()["Version"] = _version_class()
+    return found
+
+
+def _version_class() -> Any:
+    """
+    C{Version}: a version by the rules of Python packages, that can be compared with a text, too.
+
+    @raises ImportError: the C{packaging} library is not installed.
+    """
+    from importlib import import_module
+
+    base: Any = import_module("packaging.version").Version
+
+    def comparing(name: str) -> Any:
+        method = getattr(base, name)
+
+        def compared(self: Any, other: Any) -> Any:
+            return method(self, type(self)(other) if isinstance(other, str) else other)
+
+        return compared
+
+    names = ("__lt__", "__le__", "__eq__", "__ge__", "__gt__", "__ne__")
+    members = {name: comparing(name) for name in names}
+    return type("Version", (base,), {**members, "__hash__": base.__hash__, "__module__": __name__})

@@ -21,9 +21,11 @@ from typing import Any
 
 if __package__:
     from tests.modules.certs import certificates
+    from tests.modules.partscripts import parts
     from tests.modules.sitescripts import site
 else:
     from certs import certificates
+    from partscripts import parts
     from sitescripts import site
 
 Call = tuple[str, tuple[Any, ...], dict[str, Any]]
@@ -1629,6 +1631,7 @@ SCRIPTS: dict[str, Callable[[Script], None]] = {
         aliases,
         utils,
         site,
+        parts,
         logs,
         slsutil,
         defaults,

@@ -131,6 +131,10 @@ class Recorded(SynchronousTestCase):
         """What a site's module imports of C{salt}, which is not installed, answers as stock's."""
         self.check("site")
 
+    def test_parts(self) -> None:
+        """What extensions import of C{salt} besides answers as stock's."""
+        self.check("parts")
+
     def test_logs(self) -> None:
         """C{log} has stock's functions, which answer as there, whatever the message is."""
         self.check("logs")

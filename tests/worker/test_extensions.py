@@ -262,6 +262,28 @@ class PlaceTests(ExtensionTestCase):
             (found["modules/nolibrary.word"], found["modules/other.word"]), (False,) * 2
         )
 
+    def test_took_along(self) -> None:
+        """C{salt.utils.NAME} that Salt gave away is the extension's own, where one has it."""
+        install(
+            self.site,
+            "saltext-took",
+            "x = saltext.took",
+            {
+                "saltext/took/__init__.py": "",
+                "saltext/took/utils/gadget/__init__.py": "WORD = 'own'\n"
+                "import salt.utils.gadget.deep\n",
+                "saltext/took/utils/gadget/deep.py": "import salt.utils.stringutils\n"
+                "DEEP = salt.utils.stringutils.to_str(b'deep')\n",
+                "saltext/took/modules/took.py": "import salt.utils.gadget\n"
+                "def word():\n"
+                "    return [salt.utils.gadget.WORD, salt.utils.gadget.deep.DEEP]\n",
+            },
+        )
+
+        found, log = self.call("modules/took.word")
+
+        self.assertEqual((found["modules/took.word"], log), (["own", "deep"], ""))
+
 
 class InstalledLaterTests(ExtensionTestCase):
     """In a process that goes on, such as the warm parent of a minion's jobs."""
@@ -355,9 +377,14 @@ class MinionTests(ExtensionTestCase):
 
         applied = self.salt_call("state.apply", "one")
         self.salt_call("--return", "extret", "test.echo", "back")
+        asked = [
+            self.salt_call("sdb.get", "sdb://store/x"),
+            self.salt_call("sdb.get", "sdb://no/x"),
+        ]
 
         self.assertEqual([each["comment"] for each in applied.values()], ["ONE grain secret word"])
         self.assertEqual((self.site / "returned").read_text(), "back")
+        self.assertEqual(asked, ["secret x", "sdb://no/x"])
 
 
 class MovedTests(ExtensionTestCase):

@@ -118,6 +118,31 @@ class SaltNameTests(SynchronousTestCase):
         self.assertEqual(found["site.ran"], ["hi", False])
         self.assertEqual(found["site.absent"][0], "ModuleNotFoundError")
 
+    def test_named(self) -> None:
+        """
+        What modules import at their top and use in few functions says that it is not here when
+        it is called; what else they import there works.
+        """
+        found = self.run_site(
+            "import salt.client, salt.client.ssh.state, salt.utils.thin\n"
+            "from salt.state import HighState, STATE_INTERNAL_KEYWORDS\n"
+            "def good():\n"
+            "    return ['order' in STATE_INTERNAL_KEYWORDS, salt.client.LocalClient.__name__]\n"
+            "def compiled():\n    return HighState({})\n"
+            "def packed():\n    return salt.client.ssh.state.prep_trans_tar()\n"
+            "def nosuch():\n    return salt.utils.thin.nosuch\n",
+            "site.good",
+            "site.compiled",
+            "site.packed",
+            "site.nosuch",
+        )
+
+        self.assertEqual(found["site.good"], [True, "LocalClient"])
+        self.assertEqual(found["site.compiled"][0], "NotImplementedError")
+        self.assertIn("salt.state.HighState: saltwisted runs", found["site.compiled"][1])
+        self.assertIn(saltname.PAGE, found["site.packed"][1])
+        self.assertEqual(found["site.nosuch"][0], "AttributeError")
+
     def test_threads(self) -> None:
         """The loader's names hold in threads and in a pool of them (pains 5.7)."""
         found = self.run_site(

@@ -73,6 +73,24 @@ def directories(folder: str, option: str, prepare: Callable[[], object]) -> list
     return found
 
 
+def utility(name: str) -> str | None:
+    """
+    The package of an extension's utility, such as C{saltext.dockermod.utils.dockermod}.
+
+    Extensions took utilities along that Salt had, and go on importing them as C{salt.utils.NAME}.
+    """
+    for entry in entry_points(sys.path):
+        if entry.function:
+            continue
+        for place in _directories(entry, "utils", "utils_dirs", lambda: None):
+            if any(
+                os.path.isfile(os.path.join(place, end))
+                for end in (f"{name}.py", f"{name}/__init__.py")
+            ):
+                return f"{entry.module}.utils.{name}"
+    return None
+
+
 def is_offered(folder: str) -> bool:
     """
     Whether a directory is one of an extension. Its files are no neighbours to import by bare name:

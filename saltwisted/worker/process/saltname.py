@@ -20,10 +20,27 @@ from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
 from typing import Any
 
+from saltwisted.worker.process import extensions
+
 PAGE = "docs/site-modules.md"
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 VIEWS = {"salt.modules": "modules", "salt.states": "states"}
 """Packages whose modules are those of a loader, and which."""
+
+NAMED = {
+    "salt.client.ssh": "",
+    "salt.client.ssh.state": "lowstate_file_refs prep_trans_tar",
+    "salt.fileclient": "get_file_client",
+    "salt.pillar": "get_pillar",
+    "salt.state": "HighState",
+    "salt.utils.event": "get_event get_master_event",
+    "salt.utils.minions": "CkMinions get_minion_data",
+    "salt.utils.thin": "gen_thin",
+}
+"""
+Parts that modules import at their top and use in few functions, with what is used of them. They
+can be imported, and whoever calls one is told that it is not here.
+"""
 
 Find = Callable[[str, str], types.ModuleType | None]
 """The executed module of a kind and file name, from the loader that works now."""
@@ -50,10 +67,17 @@ class SaltName:
         if name != "salt" and not name.startswith("salt."):
             return None
         view = name.rpartition(".")[0] in VIEWS
-        if not view and source_of(name) is None:
+        if not view and source_of(name) is None and name not in NAMED:
             raise missing(name)
-        is_package = not view and _is_package(name)
-        return ModuleSpec(name, self, origin="saltwisted", is_package=is_package)  # type: ignore[arg-type]
+        is_package = not view and (_is_package(name) or _has_named(name))
+        spec = ModuleSpec(name, self, origin="saltwisted", is_package=is_package)  # type: ignore[arg-type]
+        source = None if view else source_of(name)
+        if source is not None and not source.startswith("saltwisted."):
+            # An extension's. It may import its own parts by Salt's name while it is executed.
+            theirs = importlib.util.find_spec(source)
+            if theirs is not None:
+                spec.submodule_search_locations = theirs.submodule_search_locations
+        return spec
 
     def create_module(self, spec: ModuleSpec) -> types.ModuleType | None:
         """A plain module; L{exec_module} fills or replaces it."""
@@ -67,16 +91,26 @@ class SaltName:
             sys.modules[name] = self._view(name, VIEWS[package], last)
             return
         source = source_of(name)
+        named = {each: _absent(name, each) for each in NAMED.get(name, "").split()}
+        if source is None and name in NAMED:
+            module.__dict__.update(named)
+            return
         if source is None:
             raise missing(name)
         ours = importlib.import_module(source)
-        if "__path__" not in module.__dict__:
+        for each in named.keys() - vars(ours).keys():
+            setattr(ours, each, named[each])
+        if "__path__" not in module.__dict__ or not source.startswith("saltwisted."):
+            for key, value in list(vars(module).items()):
+                if isinstance(value, types.ModuleType):  # parts of it, imported meanwhile
+                    vars(ours).setdefault(key, value)
             sys.modules[name] = ours
             return
         # Of a package only the contents: with our path, Python would load our files twice.
         for key, value in vars(ours).items():
             if not key.startswith("__") or key == "__version__":
                 module.__dict__.setdefault(key, value)
+        module.__doc__ = ours.__doc__
         module.__dict__["__getattr__"] = _lazy(name)
 
     def _view(self, name: str, kind: str, file: str) -> types.ModuleType:
@@ -124,7 +158,25 @@ def source_of(name: str) -> str | None:
         return f"saltwisted.utils.{parts[1]}"
     if _exists(("compat", *parts)):
         return ".".join(("saltwisted", "compat", *parts))
+    if len(parts) == 2 and parts[0] == "utils":
+        return extensions.utility(parts[1])
     return None
+
+
+def _has_named(name: str) -> bool:
+    return any(each.startswith(f"{name}.") for each in NAMED)
+
+
+def _absent(module: str, name: str) -> Callable[..., Any]:
+    """What is named in place of a function or class that is not here."""
+
+    def absent(*args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(
+            f"{module}.{name}: saltwisted runs site modules without the salt package, and has no"
+            f" part of this name ({PAGE})"
+        )
+
+    return absent
 
 
 def _exists(parts: Sequence[str]) -> bool:
