@@ -22,13 +22,16 @@ DEFAULTS: Mapping[str, Any] = {
     "ssl_chain": "",
     "ssl_names": [],
     "disable_ssl": False,
+    "debug": False,
     "log_access_file": "",
+    "log_error_file": "",
     "webhook_url": "/hook",
     "webhook_disable_auth": False,
     "stats_disable_auth": False,
     "collect_stats": False,
     "static": "",
     "static_path": "/static",
+    "favicon": "",
     "app": "",
     "app_path": "/app",
     "root_prefix": "/",
@@ -42,13 +45,10 @@ DEFAULTS: Mapping[str, Any] = {
     "webhook_signatures": {},
 }
 """Option to its default, whose type is that of the option."""
-UNUSED = frozenset(
-    ("thread_pool", "queue_size", "socket_queue_size", "expire_responses", "favicon", "debug",
-     "log_error_file")
-)  # fmt: skip
+UNUSED = frozenset(("thread_pool", "queue_size", "socket_queue_size", "expire_responses"))
 """
 What a block for Salt may say and nothing here needs: there are no threads and no queue of sockets
-to be measured, no traceback is shown to anybody, and errors are in the master's log.
+to be measured. CherryPy has not looked at the last one for years.
 """
 LISTS = ("cors_origin",)
 """Options that may also be a list of texts."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from importlib.util import find_spec
 from typing import Any
 
@@ -19,7 +19,6 @@ from saltwisted.master.context import Context
 from saltwisted.master.provider import Provider
 from saltwisted.roles.stores import WEB_ENTRY, Stores
 from saltwisted.stores.files import make_dir, write_atomic
-from saltwisted.web.accesslog import AccessLog
 from saltwisted.web.browserlogin import BrowserLogin
 from saltwisted.web.certificate import Certificate
 from saltwisted.web.chunks import Chunks
@@ -27,6 +26,7 @@ from saltwisted.web.endpoints import Endpoints
 from saltwisted.web.events import Hub
 from saltwisted.web.exchange import Endpoint
 from saltwisted.web.listening import Listening
+from saltwisted.web.logfiles import Journal
 from saltwisted.web.service import Api
 from saltwisted.web.site import Site
 from saltwisted.web.sockets import MISSING, Begin, Sockets
@@ -48,25 +48,17 @@ def api_of(stores: Stores, ctx: Context, operations: Operations) -> Api | None:
     options = options_of({name: config.value(name) for name in BLOCKS})
     if options is None:
         return None
-    certificate: Certificate | None = None
-    if not options.disable_ssl:
-        certificate = Certificate(
-            reactor,
-            options,
-            config.pki_dir,
-            config.id,
-            ctx.seams.vouching,
-            stores.now,
-            _new,
-            stores.files_threads.run,
-        )
+    certificate = None if options.disable_ssl else _certificate(stores, ctx, options)
     secure = certificate is not None
     turns = Turns(reactor)
     chunks = Chunks(reactor, operations, config, random.SystemRandom().sample, turns)
     endpoints = Endpoints(options, operations, chunks, ctx.logins, stores.now, secure)
     files = StaticFiles(options, stores.files_threads.run)
     hub = Hub(reactor, ctx.bus, stores.counters)
-    listening = _listening(stores, ctx, options, hub)
+    journal = Journal(options, stores.now, reactor.seconds)
+    listening = _listening(
+        stores, ctx, options, hub, lambda: journal.traffic.figures(stores.now(), site.answering)
+    )
     sockets = Sockets(
         reactor, ctx.logins, hub, listening.looking, _loading(stores), stores.counters
     )
@@ -87,17 +79,33 @@ def api_of(stores: Stores, ctx: Context, operations: Operations) -> Api | None:
         turns,
         page,
         provider,
+        journal.wrong,
     )
-    beside: list[Any] = [hub]
-    written: Callable[[Any], None] = _not_written
-    if options.log_access_file:
-        access = AccessLog(options.log_access_file)
-        beside.append(access)
+    beside = [*journal.parts, hub]
+    return Api(
+        reactor,
+        options,
+        site,
+        stores.counters,
+        certificate,
+        beside,
+        journal.written,
+        journal.engine,
+    )
 
-        def written(request: Any) -> None:
-            access.write(request, stores.now())
 
-    return Api(reactor, options, site, stores.counters, certificate, beside, written)
+def _certificate(stores: Stores, ctx: Context, options: ApiOptions) -> Certificate:
+    """What is shown in TLS."""
+    return Certificate(
+        stores.reactor,
+        options,
+        stores.config.pki_dir,
+        stores.config.id,
+        ctx.seams.vouching,
+        stores.now,
+        _new,
+        stores.files_threads.run,
+    )
 
 
 def _loading(stores: Stores) -> Callable[[], Awaitable[Begin]] | None:
@@ -120,11 +128,13 @@ def _begin() -> Begin:
     return begin
 
 
-def _not_written(request: Any) -> None:
-    """Without a log of requests."""
-
-
-def _listening(stores: Stores, ctx: Context, options: ApiOptions, hub: Hub) -> Listening:
+def _listening(
+    stores: Stores,
+    ctx: Context,
+    options: ApiOptions,
+    hub: Hub,
+    traffic: Callable[[], Mapping[str, Any]],
+) -> Listening:
     """Events in and out."""
 
     async def resolve(target: str) -> Collection[str]:
@@ -133,7 +143,15 @@ def _listening(stores: Stores, ctx: Context, options: ApiOptions, hub: Hub) -> L
     block = stores.config.value(options.block)
     signatures = signatures_of(block.get(OPTION))
     return Listening(
-        options, signatures, ctx.logins, hub, ctx.bus, resolve, stores.now, stores.counters
+        options,
+        signatures,
+        ctx.logins,
+        hub,
+        ctx.bus,
+        resolve,
+        stores.now,
+        stores.counters,
+        traffic,
     )
 
 

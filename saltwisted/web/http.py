@@ -42,11 +42,14 @@ class ApiRequest(Request):
     @ivar query: what is behind the question mark.
     @ivar who: the user who asks, when that is known; for the log.
     @ivar refused: whether it has its answer before it was whole.
+    @ivar came: bytes of its body.
+    @ivar began: when it was whole, by the reactor's clock.
     """
 
     channel: Any
     content: Any
-    _came = 0
+    came = 0
+    began = 0.0
     refused = False
     query = b""
     who = ""
@@ -62,8 +65,8 @@ class ApiRequest(Request):
         """A part of the body."""
         if self.refused:
             return
-        self._came += len(data)
-        if self._came > self.channel.factory.largest():
+        self.came += len(data)
+        if self.came > self.channel.factory.largest():
             self.refuse(413, "The request is larger than max_request_body_size")
             return
         self.content.write(data)
@@ -86,6 +89,7 @@ class ApiRequest(Request):
             self.refuse(400, "The request is not of HTTP/1.0 or HTTP/1.1")
             self.channel.loseConnection()
             return
+        self.began = self.channel.factory.reactor.seconds()
         self.content.seek(0, 0)
         self.args = {}
         self.method, self.uri, self.clientproto = command, path, version

@@ -56,7 +56,11 @@ class Listening:
         resolve: Resolve,
         now: Callable[[], float],
         counters: Counter[str],
+        traffic: Callable[[], Mapping[str, Any]],
     ) -> None:
+        """
+        @param traffic: how much was asked and answered.
+        """
         self._options = options
         self._signatures = signatures
         self._sessions = sessions
@@ -65,6 +69,7 @@ class Listening:
         self._resolve = resolve
         self._now = now
         self._counters = counters
+        self._traffic = traffic
 
     def table(self) -> dict[str, Endpoint]:
         """By the beginning of the path."""
@@ -196,7 +201,12 @@ class Listening:
             for name, count in sorted(self._counters.items())
             if name.startswith("api:")
         }
-        return Answer(value={"saltwisted HTTPServer": {"Listeners": len(self._hub), **counted}})
+        return Answer(
+            value={
+                "CherryPy Applications": dict(self._traffic()),
+                "saltwisted HTTPServer": {"Listeners": len(self._hub), **counted},
+            }
+        )
 
 
 class EventStream:

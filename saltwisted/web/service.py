@@ -42,16 +42,19 @@ class Api:
         certificate: Certificate | None = None,
         beside: Sequence[Any] = (),
         written: Callable[[ApiRequest], None] = lambda request: None,
+        engine: Callable[[str], None] = lambda text: None,
     ) -> None:
         """
         @param certificate: what is shown in TLS; without it there is none.
         @param written: told of each request that has its answer.
+        @param engine: told that it listens, and that it does not any more.
         """
         self._reactor = reactor
         self._options = options
         self.site = site
         self._certificate = certificate
         self._listening: Any = None
+        self._engine = engine
         self.beside = beside
         self.factory = ApiFactory(
             reactor,
@@ -98,13 +101,15 @@ class Api:
             ) from error
         for each in self.beside:
             each.startService()
+        scheme = "http" if self._certificate is None else "https"
         self.log.info(
             "the HTTP API is at {scheme}://{host}:{port}/",
-            scheme="http" if self._certificate is None else "https",
+            scheme=scheme,
             host=options.host,
             port=self.port,
             always=True,
         )
+        self._engine(f"Serving on {scheme}://{options.host}:{self.port}")
 
     def status(self) -> dict[str, Any]:
         """Where it is, and what vouches for it; for C{status} of the daemon."""
@@ -123,6 +128,7 @@ class Api:
             self._certificate.stopService()
         closed = maybeDeferred(listening.stopListening) if listening is not None else None
         if listening is not None:
+            self._engine("Bus STOPPED")
             for each in self.beside:
                 each.stopService()
         self.site.stop()

@@ -7,6 +7,7 @@ is looked at before anything is done. Endpoints are in L{saltwisted.web.endpoint
 
 from __future__ import annotations
 
+import traceback
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from email.utils import formatdate
@@ -75,6 +76,10 @@ class Bearers(Protocol):
         """
 
 
+Wrong = Callable[[ApiRequest, int, str, str], None]
+"""C{wrong(request, status, message, trace)}: what a request was answered with."""
+
+
 class Site:
     """
     All endpoints of the API.
@@ -96,10 +101,12 @@ class Site:
         turns: Turns,
         page_of: Handler | None = None,
         bearers: Bearers | None = None,
+        wrong: Wrong | None = None,
     ) -> None:
         """
         @param in_worker: has a process do what L{saltwisted.worker.process.webwork} does.
         @param page_of: what a browser gets that asks for a page, if there is an app.
+        @param wrong: told of each error of ours.
         """
         self._reactor = reactor
         self._options = options
@@ -108,6 +115,7 @@ class Site:
         self.endpoints = endpoints
         self._page_of = page_of
         self._bearers = bearers
+        self._wrong = wrong
         self._now = now
         self._in_worker = in_worker
         self._turns = turns
@@ -186,9 +194,21 @@ class Site:
         except Exception:
             self._counters["api:failed"] += 1
             self.log.failure("{path} could not be answered", path=exchange.path[:200])
-            unexpected = {"status": 500, "return": "An unexpected error occurred"}
-            content = [piece.encode() for piece in pieces(unexpected)]
-            self._send(request, exchange, 500, accept.JSON, content)
+            self._unexpected(request, exchange, traceback.format_exc())
+
+    def _unexpected(self, request: ApiRequest, exchange: Exchange, trace: str) -> None:
+        """Something of ours is broken: nobody is told what, unless C{debug} says so."""
+        said = "An unexpected error occurred"
+        if self._wrong is not None:
+            self._wrong(request, 500, said, trace)
+        told = {"status": 500, "return": trace if self._options.debug else said}
+        content = [piece.encode() for piece in pieces(told)]
+        self._send(request, exchange, 500, accept.JSON, content)
+
+    @property
+    def answering(self) -> int:
+        """Requests that are being answered."""
+        return self._running.total()
 
     # -- what is asked
 
@@ -400,7 +420,10 @@ class Site:
 
     def _tell(self, request: ApiRequest, exchange: Exchange, problem: Problem) -> None:
         exchange.answer_headers.update(problem.headers)
-        content = [page(problem.status, problem.message)]
+        if problem.status >= 500 and self._wrong is not None:
+            self._wrong(request, problem.status, problem.message, "")
+        trace = "".join(traceback.format_exception(problem)) if self._options.debug else ""
+        content = [page(problem.status, problem.message, trace)]
         self._send(request, exchange, problem.status, HTML, content)
 
     def _send(

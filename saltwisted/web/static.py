@@ -42,7 +42,13 @@ class StaticFiles:
         if self._options.app:
             name = self._options.app_path.strip("/")
             found[name] = Endpoint(methods={"GET": self.app}, depth=DEPTH, plain=True)
+        if self._options.favicon:
+            found["favicon.ico"] = Endpoint(methods={"GET": self.favicon}, plain=True)
         return found
+
+    async def favicon(self, exchange: Exchange) -> Answer:
+        """The little picture that browsers ask for."""
+        return await self._give(exchange, self._options.favicon, ())
 
     async def app(self, exchange: Exchange) -> Answer:
         """The page, whatever follows in the path: it reads that itself."""

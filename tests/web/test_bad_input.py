@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.api import bodies, lowstate
 from saltwisted.web import http
-from saltwisted.web.accesslog import AccessLog
+from saltwisted.web.logfiles import AccessLog
 from tests.web.calls import LOGIN, PING
 from tests.web.rig import ApiRig
 

@@ -14,8 +14,8 @@ from saltwisted.domain.api import formatted
 from saltwisted.domain.api.formatted import SaltInfo
 from saltwisted.roles import api as roles_api
 from saltwisted.web import talking
-from saltwisted.web.accesslog import AccessLog
 from saltwisted.web.events import CHECK, OF_ONE, UNREAD
+from saltwisted.web.logfiles import AccessLog
 from saltwisted.web.talking import ALLOWANCE, GOODBYE, LONGEST, PAUSE, PING, SLICE
 from tests.web import frames
 from tests.web.calls import RULES

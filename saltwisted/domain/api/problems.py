@@ -57,7 +57,7 @@ _PAGE = """<!DOCTYPE html PUBLIC
 </head>
     <body>
         <h2>{status}</h2>
-        <p>{message}</p>
+        <p>{message}</p>{trace}
     </body>
 </html>
 """
@@ -82,9 +82,16 @@ def status_line(status: int) -> str:
     return f"{status} {PHRASES.get(status, 'Unknown')}"
 
 
-def page(status: int, message: str) -> bytes:
-    """The page that rest_cherrypy has for an error; nothing of the client's is markup in it."""
-    text = _PAGE.format(status=status_line(status), message=html.escape(message, quote=False))
+def page(status: int, message: str, trace: str = "") -> bytes:
+    """
+    The page that rest_cherrypy has for an error; nothing of the client's is markup in it.
+
+    @param trace: where the error comes from, for C{debug}.
+    """
+    shown = f'\n        <pre id="traceback">{html.escape(trace)}</pre>' if trace else ""
+    text = _PAGE.format(
+        status=status_line(status), message=html.escape(message, quote=False), trace=shown
+    )
     return text.encode("utf-8", "replace")
 
 

@@ -1,0 +1,170 @@
+"""
+Files of the API's own to which is appended: C{log_access_file} and C{log_error_file}.
+
+In the first stands a line for each request, as web servers write it, in the second what went wrong,
+as CherryPy writes it. Never what is behind the question mark, nor a header that proves somebody: a
+token in a log is one that everybody has who reads it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+from saltwisted.config.api import ApiOptions
+from saltwisted.errors import ConfigError
+from saltwisted.web.traffic import Traffic
+
+LONGEST = 500
+"""Characters of a word of the client's."""
+TOKEN = re.compile(rb"(?<=/)[0-9A-Fa-f]{32,}(?=/|$)")
+"""What looks like one in a path: C{/ws/TOKEN} is for browsers, which have no other way."""
+
+
+class LogFile:
+    """One file."""
+
+    def __init__(self, option: str, path: str) -> None:
+        """
+        @param option: which names the path.
+        """
+        self._option, self._path = option, path
+        self._file: TextIO | None = None
+
+    def startService(self) -> None:
+        """
+        Open it.
+
+        @raises ConfigError: it cannot be written to.
+        """
+        try:
+            # A path is written down as it came, whatever it is
+            self._file = open(  # noqa: SIM115 - it is closed at the end
+                self._path, "a", buffering=1, encoding="utf-8", errors="backslashreplace"
+            )
+        except OSError as error:
+            raise ConfigError(f"{self._option} {self._path}: {error.strerror}") from None
+
+    def stopService(self) -> None:
+        """Close it."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
+    def add(self, text: str) -> None:
+        """Append a line, or several."""
+        if self._file is None:
+            return
+        try:
+            self._file.write(f"{text}\n")
+        except OSError:
+            # A full disk: the request has its answer all the same
+            return
+
+
+class AccessLog(LogFile):
+    """Requests and their answers."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("log_access_file", path)
+
+    def write(self, request: Any, now: float) -> None:
+        """A request has its answer."""
+        moment = datetime.fromtimestamp(now, UTC).strftime("%d/%b/%Y:%H:%M:%S +0000")
+        asked = " ".join(
+            quoted(part) for part in (request.method, shown_path(request), request.clientproto)
+        )
+        agent = quoted(request.getHeader(b"user-agent") or b"-")
+        address = getattr(request.client, "host", "-")
+        self.add(
+            f'{address} - {quoted(request.who.encode()) or "-"} [{moment}] "{asked}"'
+            f' {int(request.code)} {request.sentLength or "-"} "-" "{agent}"'
+        )
+
+
+class ErrorLog(LogFile):
+    """What went wrong on the side of the server, and when it began and ended."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("log_error_file", path)
+
+    def engine(self, text: str, now: float) -> None:
+        """The server as a whole."""
+        self.add(f"{_moment(now)} ENGINE {text}")
+
+    def wrong(self, request: Any, status: int, message: str, trace: str, now: float) -> None:
+        """
+        A request was answered with an error of the server's.
+
+        @param trace: where it came from, or C{""}.
+        """
+        asked = " ".join(quoted(part) for part in (request.method, shown_path(request)))
+        address = getattr(request.client, "host", "-")
+        # What a client wrote may be in a message: it begins no line
+        said = quoted(message.encode("utf-8", "replace"))
+        lines = [f'{_moment(now)} HTTP {address} "{asked}" {status} {said}']
+        lines += [f"    {quoted(line.encode('utf-8', 'replace'))}" for line in trace.splitlines()]
+        self.add("\n".join(lines))
+
+
+class Journal:
+    """
+    What becomes of requests, for whoever has asked to have it kept.
+
+    @ivar traffic: how much there was.
+    @ivar parts: the files that are open while the API listens.
+    """
+
+    def __init__(
+        self,
+        options: ApiOptions,
+        now: Callable[[], float],
+        seconds: Callable[[], float],
+    ) -> None:
+        """
+        @param seconds: the clock by which requests come.
+        """
+        self._now, self._seconds = now, seconds
+        self.traffic = Traffic(now())
+        access, errors = options.log_access_file, options.log_error_file
+        self._access = AccessLog(access) if access else None
+        self._errors = ErrorLog(errors) if errors else None
+        self.parts: list[LogFile] = [
+            each for each in (self._access, self._errors) if each is not None
+        ]
+
+    def written(self, request: Any) -> None:
+        """A request has its answer."""
+        self.traffic.count(request, self._seconds())
+        if self._access is not None:
+            self._access.write(request, self._now())
+
+    def wrong(self, request: Any, status: int, message: str, trace: str) -> None:
+        """That answer is an error of ours."""
+        if self._errors is not None:
+            self._errors.wrong(request, status, message, trace, self._now())
+
+    def engine(self, text: str) -> None:
+        """The API begins or ends."""
+        if self._errors is not None:
+            self._errors.engine(text, self._now())
+
+
+def _moment(now: float) -> str:
+    return datetime.fromtimestamp(now, UTC).strftime("[%d/%b/%Y:%H:%M:%S]")
+
+
+def shown_path(request: Any) -> bytes:
+    """The path without a token in it."""
+    return TOKEN.sub(b"...", request.path or b"")
+
+
+def quoted(word: Any) -> str:
+    """A word of the client's on one line, between quotes."""
+    text = bytes(word or b"")[:LONGEST].decode("utf-8", "backslashreplace")
+    return "".join(
+        letter if letter.isprintable() and letter not in '"\\' else f"\\x{ord(letter):02x}"
+        for letter in text
+    )
