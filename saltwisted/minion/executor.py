@@ -96,6 +96,7 @@ class Running:
 
     @ivar child: its process, once it has one.
     @ivar returned: whether its return has arrived.
+    @ivar site: the last file of the site's own that it executed, as far as it has said.
     @ivar ended: fires once, with how the process ended.
     """
 
@@ -103,6 +104,7 @@ class Running:
     since: float
     child: Child | None = None
     returned: bool = False
+    site: str = ""
     ended: Deferred[Any] = field(factory=Deferred)
 
     @property

@@ -177,6 +177,9 @@ class Jobs(Service):
             running.returned = True
             self.returned(args)
             return None
+        if op == "begins":
+            running.site = str(args.get("path"))[:300]
+            return None
         return await self._ask(op, args, stream, running.order.via)
 
     def returned(self, args: Mapping[str, Any]) -> None:
@@ -215,6 +218,8 @@ class Jobs(Service):
             text = f"The process of the job (pid {running.pid}) {how} before it returned"
         else:
             text = f"The job {how}"
+        if running.site:
+            text += f"; the last file of the site's own that it executed is {running.site}"
         self._fail(running, text)
 
     def _fail(self, running: Running, text: str) -> None:

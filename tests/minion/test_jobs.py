@@ -127,6 +127,22 @@ class JobsTests(Case):
         self.assertEqual(self.successResultOf(child.says("request", load={})), "answered")
         self.assertEqual(self.asked, [("request", "red")])
 
+    def test_crash_of_site(self) -> None:
+        """If it has executed a file of the site's, the last one is named."""
+        self.start()
+        child = self.take(fun="mine.crash")
+        for name in ("other", "mine"):
+            self.assertIsNone(self.successResultOf(child.says("begins", path=f"/ext/{name}.py")))
+        child.ends("exited with status 4")
+
+        ((load, _),) = self.sent
+        self.assertEqual(
+            load["return"],
+            f"The process of the job (pid {child.pid}) exited with status 4 before it returned; "
+            "the last file of the site's own that it executed is /ext/mine.py",
+        )
+        self.assertEqual(self.asked, [])
+
     def test_crash(self) -> None:
         """A job whose process dies returns how it died, failed, with the fields of the job."""
         self.start()

@@ -57,6 +57,7 @@ class Case(TestCase):
         self.base = tempfile.mkdtemp(dir="/tmp")
         self.addCleanup(shutil.rmtree, self.base)
         self.heard: list[tuple[str, dict[str, Any]]] = []
+        self.begun: list[str] = []
         self.pool = self.make()
         self.pool.privilegedStartService()
         self.pool.startService()
@@ -82,6 +83,9 @@ class Case(TestCase):
 
     async def answer(self, op: str, args: dict[str, Any], peer: Any, stream: Any) -> Any:
         """The daemon's side of what children ask."""
+        if op == "begins":
+            self.begun.append(args["path"])
+            return None
         self.heard.append((op, args))
         if op == "slow":
             await deferLater(reactor, 30, lambda: None)
@@ -167,6 +171,40 @@ class JobTests(Case):
 
         self.assertEqual((how.status, str(how)), (signal.SIGTERM, "was ended by SIGTERM"))
         self.assertEqual(self.heard, [])
+
+    @awaited
+    async def test_forks(self) -> None:
+        """
+        Of two processes that come back from a function of the site's, or leave it by an error, one
+        returns. Before its file is executed the daemon is told which it is.
+        """
+        self.module(
+            "forking",
+            "import os, sys",
+            "def back():",
+            "    pid = os.fork()",
+            "    if pid:",
+            "        os.waitpid(pid, 0)",
+            "    return 'parent' if pid else 'child'",
+            "def leave():",
+            "    pid = os.fork()",
+            "    if pid == 0:",
+            "        sys.exit(3)",
+            "    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])",
+        )
+        for fun, value in (("forking.back", "parent"), ("forking.leave", 0)):
+            self.heard.clear()
+            await self.job(fun).exited
+
+            ((_, args),) = self.heard
+            outbox = Outbox(os.path.join(self.base, "outbox"))
+            kept = outbox.read(args["name"])
+            assert kept is not None
+            self.assertEqual(kept.load["return"], value)
+            self.assertEqual(outbox.names(), [args["name"]])
+            outbox.remove(args["name"])
+        path = os.path.join(self.base, "extmods", "modules", "forking.py")
+        self.assertEqual(self.begun, [path] * 4)
 
     @awaited
     async def test_crash(self) -> None:

@@ -25,6 +25,7 @@ from saltwisted.worker.exceptions import (
     SaltInvocationError,
 )
 from saltwisted.worker.process.loader import Loaders
+from saltwisted.worker.process.modulefiles import HERE
 
 log = logging.getLogger(__name__)
 
@@ -245,6 +246,9 @@ def call(
     if name not in functions:
         raise SaltInvocationError(functions.missing_fun_string(name))
     function = functions[name]
+    path = getattr(getattr(function, "__code__", None), "co_filename", "")
+    if path and not path.startswith(HERE):
+        loaders.begins(path)
     positional, keywords = split_arguments(function, args, job)
     loaders.context["retcode"] = 0
     opts = loaders.opts

@@ -99,6 +99,8 @@ class Loaders:
     @param extra: further names to inject.
     @param beside: by kind, the functions that stand where our own modules of that kind are not for
         this process. A module of the site's replaces all of the same module.
+    @param begins: told the path of each file of the site's before it is executed, since it may end
+        the process.
     """
 
     def __init__(
@@ -114,6 +116,7 @@ class Loaders:
         stock: bool = True,
         extra: Mapping[str, Any] | None = None,
         beside: Mapping[str, Mapping[str, Any]] | None = None,
+        begins: Callable[[str], None] = lambda path: None,
     ) -> None:
         self._grains = late(opts.get("grains") if grains is None else grains)
         self._pillar = late(opts.get("pillar") if pillar is None else pillar)
@@ -121,6 +124,7 @@ class Loaders:
         self.context: dict[str, Any] = {} if context is None else context
         self.stock = stock
         self.beside = beside or {}
+        self.begins = begins
         self._kinds: dict[str, Loader] = {}
         self._fileclient = late_client(fileclient)
         self.pack: dict[str, Any] = _Pack(self)
@@ -407,6 +411,8 @@ class Loader(LateFunctions):
         if file.tried:
             return
         file.tried = True
+        if file.rank == "ext":
+            self.loaders.begins(file.path)
         try:
             loaded = self._execute(file)
         except ImportError as error:

@@ -219,6 +219,12 @@ def job_loaders(client: ControlClient, facts: Mapping[str, Any]) -> Loaders:
 
         return make(opts, master)
 
+    def begins(path: str) -> None:
+        try:
+            client.notify("begins", path=path)
+        except TransportClosed:
+            log.debug("nobody is told that %s is executed", path)
+
     return Loaders(
         opts,
         grains=grains,
@@ -226,6 +232,7 @@ def job_loaders(client: ControlClient, facts: Mapping[str, Any]) -> Loaders:
         master=master,
         daemon=DaemonLink(client),
         fileclient=file_client,
+        begins=begins,
     )
 
 
@@ -313,12 +320,22 @@ def listed(cachedir: str, job: Mapping[str, Any]) -> str | None:
 
 def guarded(run: Callable[[], dict[str, Any]], job: Mapping[str, Any]) -> dict[str, Any]:
     """A job's return also when the function ends the process by an exit or out of memory."""
+    me = os.getpid()
     try:
-        return run()
+        ret = run()
     except BaseException as error:
+        _one_returns(me)
         text = f"The function terminated its process: {type(error).__name__}: {error}"
         log.error("%s\n%s", text, traceback.format_exc())
         return failed(job, text)
+    _one_returns(me)
+    return ret
+
+
+def _one_returns(me: int) -> None:
+    """A function has forked, and its child came back as well: the return is the parent's."""
+    if os.getpid() != me:
+        os._exit(0)
 
 
 def suppressed(ret: Mapping[str, Any]) -> bool:
