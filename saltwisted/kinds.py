@@ -96,11 +96,10 @@ FILES = Kind(
     here=(
         # Each has a row in FILE_SOURCES, and one for a cluster in ClusterRoots
         "roots",
+        "gitfs",
     ),
     elsewhere=(
         "azurefs",
-        "git",
-        "gitfs",
         "hg",
         "hgfs",
         "minion",

@@ -50,7 +50,7 @@ LAW: dict[str, tuple[set[str], set[str], bool]] = {
     # What site modules find as C{salt}; no row names it: nothing of ours imports it
     "compat": (PURE | {"worker", "modules", "states", "utils"}, LIBRARIES, False),
     "transports": (PURE, PEERS, False),
-    "stores": (PURE, PEERS, False),
+    "stores": (PURE, PEERS | {"pygit2"}, False),
     "master": (BELOW, PEERS, False),
     "minion": (BELOW, PEERS, False),
     "cluster": (BELOW, PEERS, False),
@@ -64,8 +64,8 @@ LAW: dict[str, tuple[set[str], set[str], bool]] = {
 }
 ROOMS: dict[str, list[str]] = {
     "cluster": ["links", "claims", "facts", "jobs", "roots", "life", "-"],
-    "stores": ["-", "facts", "jobs", "roots"],
-    "worker": ["-", "grains", "process", "states", "pillar", "automation", "orchestration"],
+    "stores": ["-", "facts", "jobs", "roots", "git", "sources"],
+    "worker": ["-", "git", "grains", "process", "states", "pillar", "automation", "orchestration"],
     "transports": ["-", "tcp", "zeromq"],
 }
 """The rooms of a floor, from below: each imports those before it. C{-}: what lies in none."""

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Protocol
 
-from saltwisted.config import api, logins
+from saltwisted.config import api, git, logins
 from saltwisted.config.document import line_of, parse
 from saltwisted.config.options import MasterConfig, MinionConfig
 from saltwisted.config.schema import Misfit, fit, fresh
@@ -57,7 +57,8 @@ OTHER_NAMES = frozenset(
     eauth_redis_port enable_cloud_grains enable_lspci engines_dirs environment
     event_return_queue_max_seconds executor_dirs ext_pillar_first ext_processes
     file_ignore_glob fileserver_dirs fileserver_events fileserver_list_cache_time
-    force_color git_pillar_remotes grains_refresh_pre_exec inventory_base_uri keep_tmp
+    force_color git_pillar_provider git_pillar_remotes gitfs_provider
+    grains_refresh_pre_exec inventory_base_uri keep_tmp
     lazy_loader_strict_matching location log_datefmt_console log_fmt log_handlers_dirs
     matchers_dirs metaproxy mine_cache minion_memory_headroom minion_memory_max
     mmap_cache_key_size mmap_cache_size mmap_cache_slot_size module_executors napalm
@@ -474,6 +475,7 @@ class _Settling:
             for text in api.problems(values):
                 self.warn("rest_cherrypy", text)
             self.parts(values)
+            self.git(values)
             self.cluster(values)
             values["file_ignore_regex"] = [
                 regex for regex in values["file_ignore_regex"] if self.is_regex(regex)
@@ -518,6 +520,14 @@ class _Settling:
         for kind in CHOICES:
             for text in kind.complaints(values[kind.option]):
                 self.warn(kind.option, text)
+
+    def git(self, values: dict[str, Any]) -> None:
+        """Remotes that cannot work are told at the start; without the backend nobody has them."""
+        if "gitfs" in values["fileserver_backend"]:
+            for text in git.remotes_of(values.get)[1]:
+                self.warn("gitfs_remotes", text)
+        elif values["gitfs_remotes"]:
+            self.warn("gitfs_remotes", "gitfs_remotes: gitfs is not in fileserver_backend")
 
     def cluster(self, values: dict[str, Any]) -> None:
         """The options of Salt's own clusters mean nothing without a C{cluster_id}."""

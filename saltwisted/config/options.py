@@ -181,34 +181,34 @@ class CommonOptions(Options):
     #: Seconds between two updates of the file list of roots.
     roots_update_interval: HandedOn[float] = 60
     #: Seconds between two fetches of gitfs.
-    gitfs_update_interval: HandedOn[float] = 60
+    gitfs_update_interval: float = 60
     hgfs_update_interval: HandedOn[float] = 60
     minionfs_update_interval: HandedOn[float] = 60
     s3fs_update_interval: HandedOn[float] = 60
     svnfs_update_interval: HandedOn[float] = 60
     #: Git repositories that serve files.
-    gitfs_remotes: HandedOn[list[Any]] = []
-    gitfs_mountpoint: HandedOn[str] = ""
+    gitfs_remotes: list[Any] = []
+    gitfs_mountpoint: str = ""
     #: The directory inside the repositories to serve from.
-    gitfs_root: HandedOn[str] = ""
+    gitfs_root: str = ""
     #: The branch that is environment base.
-    gitfs_base: HandedOn[str] = "master"
-    gitfs_fallback: HandedOn[str] = ""
-    gitfs_user: HandedOn[str] = ""
-    gitfs_password: HandedOn[Secret[str]] = ""
-    gitfs_insecure_auth: HandedOn[bool] = False
-    gitfs_privkey: HandedOn[str] = ""
+    gitfs_base: str = "master"
+    gitfs_fallback: str = ""
+    gitfs_user: str = ""
+    gitfs_password: Secret[str] = ""
+    gitfs_insecure_auth: bool = False
+    gitfs_privkey: str = ""
     gitfs_pubkey: HandedOn[str] = ""
-    gitfs_passphrase: HandedOn[Secret[str]] = ""
-    gitfs_saltenv_whitelist: HandedOn[list[Any]] = []
-    gitfs_saltenv_blacklist: HandedOn[list[Any]] = []
+    gitfs_passphrase: Secret[str] = ""
+    gitfs_saltenv_whitelist: list[Any] = []
+    gitfs_saltenv_blacklist: list[Any] = []
     gitfs_global_lock: HandedOn[bool] = True
-    gitfs_ssl_verify: HandedOn[bool] = True
-    gitfs_saltenv: HandedOn[list[Any]] = []
-    gitfs_ref_types: HandedOn[list[Any]] = ["branch", "tag", "sha"]
-    gitfs_refspecs: HandedOn[list[Any]] = _REFSPECS
-    gitfs_disable_saltenv_mapping: HandedOn[bool] = False
-    gitfs_proxy: HandedOn[str] = ""
+    gitfs_ssl_verify: bool = True
+    gitfs_saltenv: list[Any] = []
+    gitfs_ref_types: list[Any] = ["branch", "tag", "sha"]
+    gitfs_refspecs: list[Any] = _REFSPECS
+    gitfs_disable_saltenv_mapping: bool = False
+    gitfs_proxy: str = ""
     gitfs_depth: HandedOn[int] = 1
     #: Whether minions may push files to the master (cp.push).
     file_recv: bool = False
@@ -593,6 +593,10 @@ class MasterConfig(CommonOptions):
     mine_get: dict[str, Any] = {}
     #: Bytes of mine data that are kept of one minion; what would be more is refused.
     mine_size_max: int = 4194304
+    #: Seconds after which a fetch of a git remote is given up.
+    gitfs_timeout: float = 300
+    #: Megabytes that a git remote may send in one fetch.
+    gitfs_max_size: int = 8192
 
     # -- Running jobs
 

@@ -104,11 +104,10 @@ _IGNORED_PREFIXES: Mapping[str, str] = {
     "thin_": _SSH,
     "min_extra": _SSH,
     "roster": _SSH,
-    "gitfs_": "files are served from file_roots alone",
-    "hgfs_": "files are served from file_roots alone",
-    "svnfs_": "files are served from file_roots alone",
-    "minionfs_": "files are served from file_roots alone",
-    "s3fs_": "files are served from file_roots alone",
+    "hgfs_": "files are served from file_roots and from git alone",
+    "svnfs_": "files are served from file_roots and from git alone",
+    "minionfs_": "files are served from file_roots and from git alone",
+    "s3fs_": "files are served from file_roots and from git alone",
     "syndic_": "saltwisted has no syndic",
     "thorium": "saltwisted has no thorium",
     "memcache_": "minion data is in memory anyway",
@@ -124,7 +123,8 @@ UNREAD = frozenset(
     cluster_voter_health_check_interval cluster_voter_timeout cython_enable detect_remote_minions
     discovery django_auth_path django_auth_settings eauth_acl_module eauth_tokens.cluster_id
     event_match_type event_return_blacklist event_return_queue event_return_whitelist
-    fileserver_interval fileserver_verify_config gpg_cache gpg_cache_backend gpg_cache_ttl
+    fileserver_interval fileserver_verify_config gitfs_depth gitfs_global_lock gitfs_provider
+    gitfs_pubkey gpg_cache gpg_cache_backend gpg_cache_ttl
     job_cache_store_endtime key_cache log_fmt_jid log_fmt_minion_id
     master_roots master_stats master_stats_event_iter
     optimization_order pillar.cache_driver pillar_cache
@@ -174,9 +174,8 @@ UNSUPPORTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "event_return": (_set, "events are not written to returners"),
     "fileserver_backend": (
         lambda value: any(name not in FILES.here for name in value or ()),
-        "files are served from file_roots alone; check the repository out there",
+        "files are served from file_roots and from git alone",
     ),
-    "gitfs_remotes": (_set, "files are served from file_roots alone; check it out there"),
     "hgfs_remotes": (_set, "files are served from file_roots alone; check it out there"),
     "svnfs_remotes": (_set, "files are served from file_roots alone; check it out there"),
     "master_tops": (

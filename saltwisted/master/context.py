@@ -7,7 +7,7 @@ fakes.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from attrs import field, fields, frozen
@@ -17,6 +17,7 @@ from saltwisted.master.automation.reactions import Reactions
 from saltwisted.master.chunks import Chunks
 from saltwisted.master.dispatch import Dispatcher
 from saltwisted.master.function_table import FunctionTable
+from saltwisted.master.gitupdates import NoGit
 from saltwisted.master.ground import Ground
 from saltwisted.master.logins import Logins
 from saltwisted.master.pillars import Pillars
@@ -88,6 +89,18 @@ class Scheduling(Protocol):
         ...
 
 
+class GitRemotes(Protocol):
+    """The remotes of C{gitfs}; see L{saltwisted.master.gitupdates.GitUpdates}."""
+
+    def update(self, names: Iterable[str] | None = None) -> Awaitable[dict[str, dict[str, Any]]]:
+        """Fetch at once."""
+        ...
+
+    def status(self) -> dict[str, Any]:
+        """Each remote with its commits."""
+        ...
+
+
 @frozen(kw_only=True)
 class Context(Ground):
     """
@@ -96,6 +109,7 @@ class Context(Ground):
     @ivar calls: the functions; called by L{runner} and L{wheel}.
     @ivar chunks: the places for large pieces of files in memory.
     @ivar reactions: what this master reacts to.
+    @ivar git: the remotes of C{gitfs}.
     @ivar orchestrating: orchestrations that run in this master.
     """
 
@@ -109,6 +123,7 @@ class Context(Ground):
     orchestrating: Orchestrations
     chunks: Chunks = field(factory=Chunks)
     reactions: Reactions = field(factory=Reactions)
+    git: GitRemotes = field(factory=NoGit)
 
     @classmethod
     def of(cls, ground: Ground, **parts: Any) -> Context:

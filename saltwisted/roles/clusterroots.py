@@ -147,10 +147,16 @@ class ClusterRoots:
             FILES,
             {
                 "roots": self._roots_of_generations,
+                "gitfs": self._commits,
             },
         )
-        names = FILES.chosen(config.fileserver_backend)
+        names = dict.fromkeys(FILES.chosen(config.fileserver_backend))
         return FileServer([made.take(n)(chosen) for n in names], config, self.threads.run)
+
+    def _commits(self, chosen: Mapping[str, Generation]) -> IFileSource:
+        found = self._stores.git()
+        assert found is not None
+        return found
 
     def _roots_of_generations(self, chosen: Mapping[str, Generation]) -> IFileSource:
         config = self._stores.config

@@ -37,6 +37,7 @@ from saltwisted.master.calls import Calls
 from saltwisted.master.context import Context
 from saltwisted.master.control import Control, table_of
 from saltwisted.master.dispatch import Dispatcher
+from saltwisted.master.gitupdates import GitUpdates, NoGit
 from saltwisted.master.ground import Ground
 from saltwisted.master.logins import Logins
 from saltwisted.master.maintenance import Maintenance
@@ -254,6 +255,7 @@ class Master:
         self.stores = stores
         self.began = time.monotonic()
         self.session_store = stores.sessions(seams.secrets)
+        self.git = self._git()
         self.pause = Pause(seams.schedule, stores.now)
         self.ctx = self._context(seams)
         self.meter = LatencyMeter(reactor)
@@ -275,6 +277,7 @@ class Master:
             "cache": stores.cache,
             "pruning": seams.prune_time,
             "events": seams.kept,
+            **({"gitfs": self.git} if self.git is not None else {}),
             **({"receipts": seams.book} if seams.book is not None else {}),
             **(disks or {}),
         }
@@ -292,6 +295,22 @@ class Master:
         self.sharing = self._sharing()
         self.below = self._below()
         self.doors = self._doors()
+
+    def _git(self) -> GitUpdates | None:
+        """Who has the remotes of C{gitfs} fetched, if that is a backend."""
+        stores, source = self.stores, self.stores.git()
+        if source is None:
+            return None
+        return GitUpdates(
+            stores.reactor,
+            stores.config,
+            source,
+            stores.warm,
+            stores.bus.fire,
+            stores.counters,
+            stores.now,
+            random.SystemRandom().random,
+        )
 
     def _context(self, seams: Seams) -> Context:
         """What the handlers may use: the ground, and the parts that stand on it."""
@@ -341,6 +360,7 @@ class Master:
             ),
             pillars=Pillars(ground, stores.warm),
             reactions=Reactions(stores.config.reactor),
+            git=self.git or NoGit(),
             signins=signins,
             rotation=Rotation(
                 stores.reactor,
@@ -432,6 +452,7 @@ class Master:
             stores.tokens,
             stores.schedule,
             *stores.sources,
+            *([self.git] if self.git is not None else []),
             self.ctx.pillars,
             self.ctx.signins,
             *([self.ctx.seams.book] if self.ctx.seams.book is not None else []),
@@ -472,8 +493,11 @@ class Master:
 
     def reconfigure(self, names: Iterable[str]) -> None:
         """Options have new values."""
+        names = set(names)
         self.ctx.pillars.reconfigure()
-        self.reacting.reconfigure("reactor" in set(names))
+        if self.git is not None and any(name.startswith("gitfs_") for name in names):
+            self.git.reconfigure()
+        self.reacting.reconfigure("reactor" in names)
         self.schedule.reconfigure()
 
     def started(self) -> None:
@@ -508,6 +532,7 @@ class Master:
             "jobs_queued": ctx.jobs.queued,
             "reactor": self.reacting.status(),
             "claims": self.claim_views.status(),
+            "gitfs": ctx.git.status(),
             "serving": self.ports.open,
             "problems": self.problems(),
             **({"api": self.api.status()} if self.api is not None else {}),

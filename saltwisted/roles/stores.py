@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
+
+from twisted.internet.defer import Deferred
 
 from saltwisted.claiming import IClaims
 from saltwisted.config.options import MasterConfig
@@ -25,6 +27,8 @@ from saltwisted.master.automation.acts import CALLER_ENTRY
 from saltwisted.master.automation.kept import KeptEvents
 from saltwisted.master.automation.rendering import ENTRY as REACTOR_ENTRY
 from saltwisted.master.fileserver import FileServer
+from saltwisted.master.gitupdates import FETCH_ENTRY
+from saltwisted.master.gitupdates import READ_ENTRY as GIT_READ_ENTRY
 from saltwisted.master.logins import ENTRY as LOGIN_ENTRY
 from saltwisted.master.logins import NEAR_ENTRY
 from saltwisted.master.loneclaims import LoneClaims
@@ -40,17 +44,19 @@ from saltwisted.stores.batches import Later, at_once
 from saltwisted.stores.cache import CACHES
 from saltwisted.stores.claims import MOST_RECEIPTS, ClaimStore
 from saltwisted.stores.files import make_dir, sweep_temporary
+from saltwisted.stores.git.source import SECONDS as GIT_PATIENCE
+from saltwisted.stores.git.source import GitFiles
 from saltwisted.stores.identity import identity_of, shared_pki
 from saltwisted.stores.jobs.choice import JOB_STORES
 from saltwisted.stores.jobs.store import JobStore
 from saltwisted.stores.keptevents import KeptEventStore
 from saltwisted.stores.keys import KeyStore
-from saltwisted.stores.roots.sources import FILE_SOURCES
 from saltwisted.stores.runs import RunStore
 from saltwisted.stores.schedule import ScheduleFile
 from saltwisted.stores.secrets import SecretFile
 from saltwisted.stores.sessions import SessionStore
 from saltwisted.stores.shared import SharedPublishKey
+from saltwisted.stores.sources.table import FILE_SOURCES
 from saltwisted.stores.tokens import TokenFiles
 from saltwisted.transports.bus import EventBus
 from saltwisted.transports.callpool import PoolLimits
@@ -120,14 +126,22 @@ class Stores:
         )
         tokens = os.path.join(config.cachedir, "tokens")
         self.tokens = TokenFiles(tokens, self.files_threads.run, self.now)
-        self.sources = [
-            FILE_SOURCES.take(name)(config, self.files_threads.run)
-            for name in FILES.chosen(config.fileserver_backend)
-        ]
         self.schedule = ScheduleFile(
             os.path.join(config.cachedir, "saltwisted", "schedule"), self.files_threads.run
         )
         self.warm = warm_pool(reactor)
+        self.sources = [
+            FILE_SOURCES.take(name)(config, self.files_threads.run, self._git_work)
+            for name in dict.fromkeys(FILES.chosen(config.fileserver_backend))
+        ]
+
+    def _git_work(self, request: Mapping[str, Any]) -> Deferred[Any]:
+        """Have a worker process read what is in a repository."""
+        return self.warm.call(GIT_READ_ENTRY, request, GIT_PATIENCE)
+
+    def git(self) -> GitFiles | None:
+        """The source of commits, if one is chosen."""
+        return next((each for each in self.sources if isinstance(each, GitFiles)), None)
 
     def _job_store(self, node: str, all_told: Callable[[], bool]) -> IJobStore:
         (name,) = JOB_STORE.chosen(self.config.master_job_cache)
@@ -282,5 +296,8 @@ def warm_pool(reactor: Any) -> WarmPool:
             LOGIN_ENTRY: PoolLimits(size=4, queue=256),
             NEAR_ENTRY: PoolLimits(size=4, queue=256),
             WEB_ENTRY: PoolLimits(size=1, queue=64),
+            # Each remote that is far away keeps one, so that they hold up nobody else
+            FETCH_ENTRY: PoolLimits(size=8, idle=2.0),
+            GIT_READ_ENTRY: PoolLimits(size=2, idle=10.0),
         },
     )

@@ -37,6 +37,8 @@ OWN = {
     "claims_etcd_password",
     "claims_etcd_prefix",
     "claims_etcd_user",
+    "gitfs_max_size",
+    "gitfs_timeout",
     "mine_size_max",
     "site_function_timeout",
     "job_claims_max",

@@ -26,8 +26,8 @@ from saltwisted.master.fileserver import FileServer
 from saltwisted.parts import IFileSource
 from saltwisted.stores.roots.generations import GenerationRoots, Source
 from saltwisted.stores.roots.objects import ContentStore
-from saltwisted.stores.roots.sources import FILE_SOURCES
 from saltwisted.stores.roots.tree import Listing
+from saltwisted.stores.sources.table import FILE_SOURCES
 from saltwisted.testing.files import MemoryFiles
 from tests.contracts.files import LARGE, TREES, FileSourceContract, Tree
 from tests.master.rig import Rig
@@ -327,6 +327,6 @@ class RegistryTests(SynchronousTestCase):
 
     def test_chosen(self) -> None:
         """Of several those that are here serve; without any, the directories do."""
-        self.assertEqual(FILES.chosen(["gitfs", "roots"]), ("roots",))
-        self.assertEqual(FILES.chosen(["gitfs"]), ("roots",))
+        self.assertEqual(FILES.chosen(["hgfs", "gitfs", "roots"]), ("gitfs", "roots"))
+        self.assertEqual(FILES.chosen(["hgfs"]), ("roots",))
         self.assertEqual(FILES.chosen([]), ("roots",))

@@ -95,7 +95,7 @@ class OptionTests(SynchronousTestCase):
         """Of an option of which a part is here that part stays: pam, beside a yubico that goes."""
         verdicts, write = self.judged(
             external_auth={"yubico": {"a": [".*"]}, "pam": {"b": ["test.*"]}},
-            fileserver_backend=["roots", "gitfs"],
+            fileserver_backend=["roots", "gitfs", "hgfs"],
             master_tops={"cobbler": {}, "ext_nodes": "cmd"},
         )
 
@@ -104,7 +104,7 @@ class OptionTests(SynchronousTestCase):
             write,
             {
                 "external_auth": {"pam": {"b": ["test.*"]}},
-                "fileserver_backend": ["roots"],
+                "fileserver_backend": ["roots", "gitfs"],
                 "master_tops": {"ext_nodes": "cmd"},
             },
         )

@@ -34,7 +34,7 @@ class BannerTests(SynchronousTestCase):
     def test_missing(self) -> None:
         """Each option that asks for what is not here is one line; what is served is none."""
         text = (
-            "reactor: [{a: [/x.sls]}]\nengines: [x]\nfileserver_backend: [roots, gitfs]\n"
+            "reactor: [{a: [/x.sls]}]\nengines: [x]\nfileserver_backend: [roots, hgfs]\n"
             "master_job_cache: mysql\nevent_return: [x]\nexternal_auth: {pam: {a: [test.*]}}\n"
         )
 

@@ -68,7 +68,7 @@ class ChosenPartsTests(SynchronousTestCase):
         """Without a choice, and with one that is not here, it is built with what it always had."""
         for options in (
             {},
-            {"cache": "redis", "master_job_cache": "mysql", "fileserver_backend": ["gitfs"]},
+            {"cache": "redis", "master_job_cache": "mysql", "fileserver_backend": ["hgfs"]},
         ):
             stores = self.stores(**options)
             self.assertEqual(

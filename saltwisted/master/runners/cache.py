@@ -147,7 +147,7 @@ async def clear_all(run: Run, tgt: Any = None, tgt_type: str = "glob") -> bool:
 
 async def clear_git_lock(run: Run, role: str, remote: Any = None, **kwargs: Any) -> str:
     """
-    There is no gitfs here, and so no lock of it: Salt's words for that.
+    A lock of ours ends with its process, so that none is left to be removed: Salt's words for that.
 
     CLI Example::
 

@@ -4,6 +4,7 @@ The C{fileserver} runner: what the master serves.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from twisted.internet.defer import maybeDeferred
@@ -23,7 +24,8 @@ async def _chosen(run: Run, backend: Any) -> tuple[str, ...]:
     if not backend:
         return have
     names = backend if isinstance(backend, list) else str(backend).split(",")
-    names = [str(name) for name in names]
+    # As in Salt git is gitfs
+    names = [re.sub("^(-?)git$", r"\1gitfs", str(name)) for name in names]
     for name in names:
         if name.lstrip("-") not in have:
             await run.complain(
@@ -99,22 +101,34 @@ async def empty_dir_list(run: Run, saltenv: str = "base", backend: Any = None) -
     return await maybeDeferred(run.ctx.files.list_now, "empty_dirs", saltenv, "", chosen)
 
 
-async def update(run: Run, backend: Any = None, **kwargs: Any) -> bool:
+async def update(run: Run, backend: Any = None, remotes: Any = None, **kwargs: Any) -> Any:
     """
-    Look at the roots again now, instead of when their change is noticed.
+    Look again now, instead of when a change is noticed: git remotes are fetched.
+
+    Where there are some, the answer has for each of them its refs with their commits, what has
+    changed (the commit before and after), and why it could not be fetched.
 
     CLI Example::
 
         salt-run fileserver.update
         salt-run fileserver.update backend=roots
+        salt-run fileserver.update backend=gitfs remotes=NAME,URL
     """
-    run.ctx.files.refresh(await _chosen(run, backend))
-    return True
+    chosen = await _chosen(run, backend)
+    run.ctx.files.refresh(chosen)
+    if "gitfs" not in chosen:
+        return True
+    names = remotes.split(",") if isinstance(remotes, str) else remotes
+    found = await run.ctx.git.update(names)
+    for name, told in found.items():
+        if "error" in told:
+            await run.complain(f"{name} cannot be fetched: {told['error']}")
+    return {"gitfs": found}
 
 
 async def clear_cache(run: Run, backend: Any = None) -> str:
     """
-    Forget what was listed and hashed; roots have no cache in Salt's sense.
+    Forget what was listed and hashed; neither roots nor commits have a cache in Salt's sense.
 
     CLI Example::
 
@@ -127,7 +141,7 @@ async def clear_cache(run: Run, backend: Any = None) -> str:
 
 async def clear_lock(run: Run, backend: Any = None, remote: Any = None) -> str:
     """
-    Roots have no locks: Salt's words for that.
+    There are no locks, since none outlives its process: Salt's words for that.
 
     CLI Example::
 
@@ -139,7 +153,7 @@ async def clear_lock(run: Run, backend: Any = None, remote: Any = None) -> str:
 
 async def lock(run: Run, backend: Any = None, remote: Any = None) -> str:
     """
-    Roots have no locks: Salt's words for that.
+    There are no locks to be set: Salt's words for that.
 
     CLI Example::
 

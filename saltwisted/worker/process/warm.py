@@ -47,6 +47,8 @@ from saltwisted.worker.process.asbefore import AsBefore
 ENTRIES = frozenset(
     {
         "saltwisted.worker.process.main:run_job",
+        "saltwisted.worker.git.work:fetch",
+        "saltwisted.worker.git.work:serve",
         "saltwisted.worker.pillar.work:serve",
         "saltwisted.worker.automation.work:serve",
         "saltwisted.worker.orchestration.work:run",

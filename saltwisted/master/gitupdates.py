@@ -1,0 +1,400 @@
+"""
+The remotes of C{gitfs}: who fetches them, how often, and what is told of it.
+
+Each remote goes its own way: one that is away holds up no other, keeps its last good commits, and
+is asked again after longer and longer pauses. Fetches are the work of processes. What is served
+changes here, in one moment, when a fetch has brought something.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+from attrs import define, field
+from twisted.internet.defer import Deferred, DeferredSemaphore, gatherResults, succeed
+from twisted.logger import Logger
+
+from saltwisted.config.git import GitRemote, remotes_of
+from saltwisted.domain.git.mapping import Tip
+from saltwisted.domain.git.pacing import NEVER, pause
+from saltwisted.domain.git.trees import changed
+from saltwisted.errors import RemoteError
+from saltwisted.stores.git.objects import Repository
+from saltwisted.stores.git.source import GitFiles, GitView, Served
+from saltwisted.transports.deferreds import all_within, let_go
+from saltwisted.words import listed
+
+FETCH_ENTRY = "saltwisted.worker.git.work:fetch"
+READ_ENTRY = "saltwisted.worker.git.work:serve"
+EVENT = "salt/fileserver/gitfs/update"
+PATIENCE = 30.0
+"""Seconds for what is no fetch, and beyond those of a fetch."""
+FIRST = 15.0
+"""Seconds that a start waits for remotes of which nothing is known yet."""
+AGAIN = 600.0
+"""Seconds before a repository is made anew once more."""
+DOUBTFUL = 4
+"""How many remotes that failed before are asked at once."""
+
+
+class Worker(Protocol):
+    """Worker processes; see L{saltwisted.transports.workers.WarmPool}."""
+
+    def call(self, entry: str, payload: Any, timeout: float) -> Deferred[Any]:
+        """Have a request answered."""
+        ...
+
+
+@define(eq=False)
+class Watched:
+    """
+    One repository, with the remotes that are in it.
+
+    @ivar state: what the worker has said of it.
+    @ivar fetched: when a fetch last went well, in seconds since 1970; 0 if not in this life.
+    @ivar after: who wants a fetch that begins after the one that runs.
+    """
+
+    key: str
+    folder: str
+    remotes: list[GitRemote]
+    state: Mapping[str, Any] = field(factory=dict, repr=False)
+    repository: Repository | None = None
+    tips: dict[str, Tip] = field(factory=dict, repr=False)
+    error: str = ""
+    failures: int = 0
+    fetched: float = 0.0
+    since: float = 0.0
+    damaged: bool = False
+    damaged_at: float = 0.0
+    timer: Any = None
+    next_at: float = 0.0
+    running: bool = False
+    now: list[Deferred[dict[str, Any]]] = field(factory=list)
+    after: list[Deferred[dict[str, Any]]] = field(factory=list)
+
+    @property
+    def shown(self) -> str:
+        """How people know it."""
+        return self.remotes[0].shown
+
+    @property
+    def interval(self) -> float:
+        """Seconds between two fetches, the shortest that is wanted; 0 for none."""
+        wanted = [each.update_interval for each in self.remotes if each.update_interval > 0]
+        return min(wanted, default=0.0)
+
+
+class GitUpdates:
+    """
+    Reactor thread only.
+
+    @param source: what is served.
+    @param fire: puts an event on the bus.
+    @param dice: from 0 to 1.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        clock: Any,
+        config: Any,
+        source: GitFiles,
+        worker: Worker,
+        fire: Callable[[str, Mapping[str, Any]], Any],
+        counters: Counter[str],
+        now: Callable[[], float],
+        dice: Callable[[], float],
+    ) -> None:
+        self._clock, self._config, self._source = clock, config, source
+        self._worker, self._fire, self._counters = worker, fire, counters
+        self._now, self._dice = now, dice
+        self._top = os.path.join(config.cachedir, "saltwisted", "git")
+        self._watched: dict[str, Watched] = {}
+        self._order: list[tuple[GitRemote, str]] = []
+        self._wrong: list[str] = []
+        self._doubtful = DeferredSemaphore(DOUBTFUL)
+        self._is_running = False
+        source.on_damage(self._damaged)
+
+    # -- life
+
+    async def startService(self) -> None:
+        """Serve what was there before; then ask the remotes, and wait a little for new ones."""
+        self._is_running = True
+        await self._read_config()
+        begun = [(watched, self._soon(watched)) for watched in self._watched.values()]
+        first = [d for watched, d in begun if watched.repository is None]
+        await all_within(self._clock, FIRST, first)
+
+    def stopService(self) -> None:
+        """Ask nobody any more. A fetch that runs ends with its process."""
+        self._is_running = False
+        for watched in self._watched.values():
+            self._quiet(watched)
+
+    def reconfigure(self) -> None:
+        """Remotes and mappings may have changed: what they say counts at once."""
+        if self._is_running:
+            let_go(self._reread(), self.log, "gitfs: the new remotes cannot be used")
+
+    async def _reread(self) -> None:
+        before = set(self._watched)
+        await self._read_config()
+        for key, watched in self._watched.items():
+            if key not in before:
+                _ = self._soon(watched)
+            elif not watched.running:
+                self._wait(watched)
+
+    async def _read_config(self) -> None:
+        remotes, self._wrong = remotes_of(self._config.value)
+        order = [(remote, key_of(remote)) for remote in remotes]
+        new: dict[str, Watched] = {}
+        for remote, key in order:
+            if key in new:
+                new[key].remotes.append(remote)
+                continue
+            known = self._watched.get(key)
+            if known is not None:
+                known.remotes = [remote]
+            new[key] = known or Watched(key, os.path.join(self._top, key), [remote])
+        fresh = [watched for key, watched in new.items() if key not in self._watched]
+        if fresh:
+            request = {"do": "states", "folders": [watched.folder for watched in fresh]}
+            answer = await self._worker.call(READ_ENTRY, request, PATIENCE)
+            for watched in fresh:
+                state = answer["states"][watched.folder]
+                if state:
+                    self._take(watched, state)
+        for key in self._watched.keys() - new.keys():
+            self._quiet(self._watched[key])
+        self._watched, self._order = new, order
+        self._show()
+
+    # -- fetches
+
+    def update(self, names: Iterable[str] | None = None) -> Awaitable[dict[str, dict[str, Any]]]:
+        """
+        Fetch at once, and wait for it: remote to C{changed} (ref to its commits before and after),
+        C{refs} (ref to commit) and perhaps C{error}.
+
+        @param names: URLs or names of remotes; C{None} for all.
+        """
+        wanted = None if names is None else set(names)
+        chosen = [
+            watched
+            for watched in self._watched.values()
+            if wanted is None
+            or any({each.id, each.name, each.url, each.shown} & wanted for each in watched.remotes)
+        ]
+        whole: Deferred[Any] = gatherResults([self._soon(watched) for watched in chosen])
+        shown = [watched.shown for watched in chosen]
+        return whole.addCallback(lambda found: dict(zip(shown, found, strict=True)))
+
+    def _soon(self, watched: Watched) -> Deferred[dict[str, Any]]:
+        """A fetch that begins now, or after the one that runs: that may have come too early."""
+        mine: Deferred[dict[str, Any]] = Deferred()
+        if watched.running:
+            watched.after.append(mine)
+            return mine
+        watched.now.append(mine)
+        self._begin(watched)
+        return mine
+
+    def _begin(self, watched: Watched) -> None:
+        self._quiet(watched)
+        watched.running = True
+        let_go(self._fetch(watched), self.log, "gitfs: a fetch has failed")
+
+    async def _fetch(self, watched: Watched) -> None:
+        before = {ref: tip.commit for ref, tip in watched.tips.items()}
+        try:
+            answer = await self._ask(watched)
+        except RemoteError as error:
+            answer = {"error": str(error)}
+        known = self._watched.get(watched.key) is watched
+        if "error" in answer:
+            self._failed(watched, str(answer["error"]))
+        elif known:
+            self._came(watched, answer)
+        refs = {ref: tip.commit for ref, tip in watched.tips.items() if tip.commit}
+        outcome: dict[str, Any] = {"changed": changed(before, refs), "refs": refs}
+        if watched.error:
+            outcome["error"] = watched.error
+        if outcome["changed"]:
+            self._fire(
+                EVENT,
+                {
+                    "changed": True,
+                    "backend": "gitfs",
+                    "remote": watched.shown,
+                    "refs": outcome["changed"],
+                },
+            )
+        watched.running = False
+        waiting, watched.now, watched.after = watched.now, watched.after, []
+        for each in waiting:
+            each.callback(outcome)
+        if not self._is_running or self._watched.get(watched.key) is not watched:
+            rest, watched.now = watched.now, []
+            for each in rest:
+                each.callback(outcome)
+        elif watched.now:
+            self._begin(watched)
+        else:
+            self._wait(watched)
+
+    async def _ask(self, watched: Watched) -> Any:
+        remote = watched.remotes[0]
+        seconds = float(self._config.gitfs_timeout)
+        request = {
+            "do": "fetch",
+            "folder": watched.folder,
+            "url": remote.url,
+            "refspecs": list(remote.refspecs),
+            "user": remote.user,
+            "password": remote.password,
+            "privkey": remote.privkey,
+            "passphrase": remote.passphrase,
+            "proxy": remote.proxy,
+            "ssl_verify": remote.ssl_verify,
+            "seconds": seconds,
+            "most": int(self._config.gitfs_max_size) << 20,
+            "now": self._now(),
+            "fresh": watched.damaged,
+        }
+        call = (FETCH_ENTRY, request, seconds + PATIENCE)
+        self._counters["git:fetches"] += 1
+        if watched.failures:
+            return await self._doubtful.run(self._worker.call, *call)
+        return await self._worker.call(*call)
+
+    def _failed(self, watched: Watched, text: str) -> None:
+        self._counters["git:failed"] += 1
+        watched.failures += 1
+        if watched.error != text:
+            watched.since = self._now() if not watched.error else watched.since
+            watched.error = text
+            serves = "what it had is served" if watched.repository else "nothing of it is served"
+            self.log.error(
+                "gitfs: {remote} cannot be fetched, {serves}: {error}",
+                remote=watched.shown,
+                serves=serves,
+                error=text,
+            )
+
+    def _came(self, watched: Watched, answer: Mapping[str, Any]) -> None:
+        if answer.get("locks"):
+            self.log.info(
+                "gitfs: {remote}: locks of a killed git were removed: {locks}",
+                remote=watched.shown,
+                locks=listed(answer["locks"]),
+            )
+        if watched.error:
+            self.log.info("gitfs: {remote} can be fetched again", remote=watched.shown, always=True)
+        watched.error, watched.failures, watched.damaged = "", 0, False
+        watched.fetched = self._now()
+        if answer["state"] != watched.state:
+            self._take(watched, answer["state"])
+            self._show()
+
+    def _take(self, watched: Watched, state: Mapping[str, Any]) -> None:
+        path = os.path.join(watched.folder, state["repo"])
+        watched.state = state
+        watched.tips = {ref: Tip(*tip) for ref, tip in state["refs"].items()}
+        if watched.repository is not None and watched.repository.path == path:
+            watched.repository.learn(state["large"])
+        else:
+            watched.repository = Repository(path, state["large"])
+
+    def _show(self) -> None:
+        """From now on what was fetched last is served."""
+        served = []
+        for remote, key in self._order:
+            watched = self._watched[key]
+            if watched.repository is not None:
+                served.append(Served(remote, watched.folder, watched.repository, watched.tips))
+        self._source.show(GitView(served))
+
+    def _damaged(self, folder: str) -> None:
+        """An object cannot be read: have the repository made anew, once for all who say so."""
+        for watched in self._watched.values():
+            recent = watched.damaged_at and self._now() - watched.damaged_at < AGAIN
+            if watched.folder == folder and not recent:
+                watched.damaged_at = self._now()
+                self.log.error("gitfs: {remote} is damaged on disk", remote=watched.shown)
+                watched.damaged = True
+                _ = self._soon(watched)
+
+    # -- time
+
+    def _wait(self, watched: Watched) -> None:
+        self._quiet(watched)
+        if not self._is_running:
+            return
+        seconds = pause(watched.interval, watched.failures, self._dice())
+        watched.next_at = self._now() + seconds
+        if seconds < NEVER:
+            watched.timer = self._clock.callLater(seconds, self._begin, watched)
+
+    def _quiet(self, watched: Watched) -> None:
+        timer, watched.timer = watched.timer, None
+        if timer is not None and timer.active():
+            timer.cancel()
+
+    # -- what is told
+
+    def status(self) -> dict[str, Any]:
+        """Each remote with its commits, and what is wrong with it."""
+        return {
+            "remotes": {
+                watched.shown: {
+                    "refs": {ref: tip.commit for ref, tip in watched.tips.items() if tip.commit},
+                    "fetched": watched.fetched,
+                    "error": watched.error,
+                    "since": watched.since if watched.error else 0.0,
+                    "failures": watched.failures,
+                }
+                for watched in self._watched.values()
+            },
+            "envs": list(self._source.envs()),
+            "wrong": list(self._wrong),
+        }
+
+    @property
+    def problem(self) -> str:
+        """Why something is not the newest, or not there; C{""} if all is well."""
+        texts = list(self._wrong)
+        for watched in self._watched.values():
+            if watched.error:
+                had = "its last good commits are served" if watched.repository else "not served"
+                texts.append(f"{watched.shown}: {watched.error} ({had})")
+        return "; ".join(texts)
+
+
+class NoGit:
+    """C{gitfs} is no backend here."""
+
+    def update(self, names: Iterable[str] | None = None) -> Awaitable[dict[str, dict[str, Any]]]:
+        """There is nothing to fetch."""
+        return succeed({})
+
+    def status(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+
+def key_of(remote: GitRemote) -> str:
+    """
+    The name of the folder of a remote's repository: by its URL and by how it is reached.
+
+    Who reaches it in another way has a repository of his own (CVE-2023-20898).
+    """
+    reached = (remote.url, remote.user, remote.privkey, remote.refspecs)
+    return hashlib.sha256(repr(reached).encode()).hexdigest()[:32]

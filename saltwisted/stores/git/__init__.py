@@ -1,0 +1,3 @@
+"""
+Trees of commits, as the file server reads them.
+"""

@@ -1,0 +1,184 @@
+"""
+What a repository has, by the names of its objects, read by libgit2.
+
+Small blobs and directories are read at once: an object of 64 KiB takes a fraction of a millisecond.
+What is larger is not touched here, it has a row in L{Repository.large}. Reactor thread only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+from saltwisted.domain.git.trees import FOLDER, MOST_LINK, Entry
+from saltwisted.errors import ConfigError, StoreError
+
+OLDEST = (1, 11)
+PACKAGE = "python3-pygit2"
+MOST_TREE = 4 * 1024 * 1024
+"""Bytes of a directory, some 80 000 names, that is read at once; a larger one is not served."""
+_MOST_TREES = 20_000
+_MOST_SIZES = 200_000
+_MOST_BYTES = 4 * 1024 * 1024
+
+
+def library() -> Any:
+    """
+    The module C{pygit2}.
+
+    @raises ConfigError: it is not installed, or too old.
+    """
+    try:
+        import pygit2
+    except ImportError as error:
+        raise ConfigError(
+            f"gitfs needs pygit2: install the package {PACKAGE} (or pip install 'saltwisted[git]')"
+        ) from error
+    said = str(getattr(pygit2, "__version__", "0.0"))
+    version = tuple(int(part) for part in said.split(".")[:2] if part.isdigit())
+    if version < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        raise ConfigError(
+            f"gitfs needs pygit2 {oldest} or newer, and this is {said}: install the"
+            f" package {PACKAGE}"
+        )
+    return pygit2
+
+
+class Damaged(StoreError):
+    """An object is not there, or is not what its name says."""
+
+
+class Repository:
+    """
+    One repository on disk.
+
+    @ivar large: objects of more than 64 KiB, with their sizes.
+    """
+
+    def __init__(self, path: str, large: Mapping[str, int]) -> None:
+        self.path, self.large = path, large
+        self._pygit2 = library()
+        self._opened: Any = None
+        self._trees: OrderedDict[str, Any] = OrderedDict()
+        self._sizes: OrderedDict[str, int] = OrderedDict()
+        self._contents: OrderedDict[str, bytes] = OrderedDict()
+        self._held = 0
+
+    @property
+    def _repo(self) -> Any:
+        if self._opened is None:
+            try:
+                self._opened = self._pygit2.Repository(self.path)
+            except (KeyError, self._pygit2.GitError, OSError) as error:
+                raise Damaged(f"git cannot open it: {error}", self.path) from error
+        return self._opened
+
+    def learn(self, large: Mapping[str, int]) -> None:
+        """More objects have come."""
+        self.large = large
+
+    def close(self) -> None:
+        """Let its files go; it opens itself again."""
+        opened, self._opened = self._opened, None
+        self._trees.clear()
+        if opened is not None:
+            opened.free()
+
+    def look(self, tree: str, name: str) -> Entry | None:
+        """
+        What a directory has by a name.
+
+        @raises Damaged: it cannot be read.
+        """
+        if self.large.get(tree, 0) > MOST_TREE:
+            return None
+        try:
+            found = self._tree(tree)[name]
+        except (KeyError, ValueError, UnicodeError):
+            return None
+        mode = int(found.filemode)
+        return (FOLDER if mode == FOLDER else mode), str(found.id)
+
+    def _tree(self, oid: str) -> Any:
+        known = self._trees.get(oid)
+        if known is not None:
+            self._trees.move_to_end(oid)
+            return known
+        tree = self._object(oid)
+        if tree.type_str != "tree":
+            raise Damaged("is no directory", f"{self.path}:{oid}")
+        self._trees[oid] = tree
+        if len(self._trees) > _MOST_TREES:
+            self._trees.popitem(last=False)
+        return tree
+
+    def target(self, oid: str) -> str | None:
+        """The target of a link; C{None} where it is no text."""
+        if oid in self.large:
+            return None
+        data = self.content(oid)
+        try:
+            return data.decode() if len(data) <= MOST_LINK else None
+        except UnicodeDecodeError:
+            return None
+
+    def size(self, oid: str) -> int:
+        """
+        The size of a blob.
+
+        @raises Damaged: it cannot be read.
+        """
+        size = self.large.get(oid)
+        if size is None:
+            size = self._sizes.get(oid)
+        if size is None:
+            size = len(self.content(oid))
+        return size
+
+    def content(self, oid: str) -> bytes:
+        """
+        A small blob, which is what its name says.
+
+        @raises Damaged: it cannot be read.
+        """
+        known = self._contents.get(oid)
+        if known is not None:
+            self._contents.move_to_end(oid)
+            return known
+        blob = self._object(oid)
+        if blob.type_str != "blob":
+            raise Damaged("is no file", f"{self.path}:{oid}")
+        data = bytes(blob.data)
+        named = hashlib.new("sha1" if len(oid) == 40 else "sha256", usedforsecurity=False)
+        named.update(b"blob %d\0" % len(data))
+        named.update(data)
+        if named.hexdigest() != oid:
+            raise Damaged("is damaged", f"{self.path}:{oid}")
+        self._sizes[oid] = len(data)
+        if len(self._sizes) > _MOST_SIZES:
+            self._sizes.popitem(last=False)
+        self._contents[oid] = data
+        self._held += len(data) + 100
+        while self._held > _MOST_BYTES and len(self._contents) > 1:
+            self._held -= len(self._contents.popitem(last=False)[1]) + 100
+        return data
+
+    def commit(self, prefix: str) -> tuple[str, str] | None:
+        """The commit whose name begins so, and its tree; C{None} if there is not exactly one."""
+        try:
+            found = self._repo[prefix]
+        except (KeyError, ValueError, self._pygit2.GitError):
+            return None
+        if found.type_str != "commit":
+            return None
+        return str(found.id), str(found.tree_id)
+
+    def _object(self, oid: str) -> Any:
+        try:
+            return self._repo[oid]
+        except (KeyError, ValueError, self._pygit2.GitError) as error:
+            reason = f"cannot be read: {error}"
+            raise Damaged(reason, f"{self.path}:{oid}") from error

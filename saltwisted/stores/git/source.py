@@ -1,0 +1,385 @@
+"""
+C{gitfs}: files of commits.
+
+What is served is a L{GitView}: all remotes at one commit for each of their refs. A new one takes
+the place of the old in one moment, so that what is listed and what is read belong together. Trees
+are looked up as they are in the repository, and nothing is ever checked out. Large files are laid
+out by a worker process, when somebody asks for the first time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from attrs import field, frozen
+from twisted.internet.defer import Deferred
+
+from saltwisted.config.git import GitRemote
+from saltwisted.domain.git import mapping, trees
+from saltwisted.domain.git.mapping import Refs, Tip
+from saltwisted.errors import StoreError
+from saltwisted.stores.files import store_error
+from saltwisted.stores.git.objects import Damaged, Repository
+from saltwisted.stores.roots.served import Found, RunInPool, Shared
+from saltwisted.stores.roots.tree import OPEN, Listing, both, read_file, read_now
+
+Work = Callable[[Mapping[str, Any]], Deferred[Any]]
+"""Has a request answered by a worker process (L{saltwisted.worker.git.work})."""
+SPOOL = 512 * 1024 * 1024
+"""Bytes of large files of one remote that stay laid out."""
+SECONDS = 120.0
+_MOST_HASHES = 200_000
+_MOST_PLACES = 1000
+_MOST_LISTINGS = 64
+
+
+@frozen
+class Served:
+    """
+    One remote, as it is served: its repository, and its refs at one moment.
+
+    @ivar folder: where its repository is.
+    """
+
+    remote: GitRemote
+    folder: str
+    repository: Repository = field(repr=False)
+    refs: Refs = field(repr=False)
+
+
+@frozen
+class Place:
+    """
+    Where the files of an environment are in one remote.
+
+    @ivar tree: of the commit; links lead no higher than this.
+    @ivar root: below it, in parts.
+    @ivar mountpoint: where they are in the environment, in parts.
+    """
+
+    served: Served = field(repr=False)
+    commit: str
+    tree: str
+    root: tuple[str, ...]
+    mountpoint: tuple[str, ...]
+
+
+class GitView:
+    """All remotes at one moment; never changes."""
+
+    def __init__(self, served: Sequence[Served]) -> None:
+        self.served = tuple(served)
+        self.envs = sorted(
+            {env for each in served for env in mapping.environments(each.remote, each.refs)}
+        )
+        self._known = set(self.envs)
+        self._places: OrderedDict[str, tuple[Place, ...]] = OrderedDict()
+
+    def places(self, env: str) -> tuple[Place, ...]:
+        """Where the files of an environment are, the first one first."""
+        known = self._places.get(env)
+        if known is None:
+            known = self._places[env] = tuple(self._find(env))
+            if len(self._places) > _MOST_PLACES:
+                self._places.popitem(last=False)
+        return known
+
+    def _find(self, env: str) -> list[Place]:
+        found = []
+        for each in self.served:
+            if not mapping.listed_in(each.remote, env, self._known):
+                continue
+            tip = mapping.tip_of(each.remote, each.refs, env)
+            if isinstance(tip, str):
+                commit = each.repository.commit(tip)
+                tip = Tip(commit[0], *commit) if commit is not None else None
+            if tip is None:
+                continue
+            root = tuple(mapping.root_of(each.remote, env).split("/"))
+            mountpoint = tuple(mapping.mountpoint_of(each.remote, env).split("/"))
+            found.append(
+                Place(each, tip.commit, tip.tree, tuple(filter(None, root)),
+                      tuple(filter(None, mountpoint)))
+            )  # fmt: skip
+        return found
+
+
+@frozen
+class GitFile(Found):
+    """A file of a commit; C{full} is no path of this machine, there is no such file."""
+
+    oid: str
+    place: Place = field(repr=False)
+
+
+class GitFiles:
+    """
+    Reactor thread only.
+
+    @param folder: C{cachedir}, for the paths that are told.
+    @param run: runs a blocking call in the pool.
+    @param work: has a worker process do something.
+    """
+
+    name = "gitfs"
+
+    def __init__(self, folder: str, hash_type: str, run: RunInPool, work: Work) -> None:
+        self._folder, self._hash_type = folder, hash_type
+        self._run, self._work = run, work
+        self.view = GitView(())
+        self._hashes: OrderedDict[str, str] = OrderedDict()
+        self._laying: dict[str, Shared] = {}
+        self._laid: OrderedDict[str, str] = OrderedDict()
+        self._listings: OrderedDict[tuple[str, str, str], Listing] = OrderedDict()
+        self._listed: dict[tuple[str, str, str], Shared] = {}
+        self._uid, self._gid = os.geteuid(), os.getegid()
+        self._tell: Callable[[str], None] = lambda folder: None
+
+    def startService(self) -> None:
+        """
+        Check that the hash type exists.
+
+        @raises StoreError: when it does not.
+        """
+        try:
+            hashlib.new(self._hash_type)
+        except ValueError as error:
+            raise StoreError(f"hash_type {self._hash_type!r} is unknown to this Python") from error
+
+    def stopService(self) -> None:
+        """Let the repositories go."""
+        for each in self.view.served:
+            each.repository.close()
+
+    def on_damage(self, receiver: Callable[[str], None]) -> None:
+        """Call C{receiver(folder)} when something of a repository cannot be read."""
+        self._tell = receiver
+
+    def show(self, view: GitView) -> None:
+        """From now on this is served."""
+        self.view = view
+
+    def envs(self) -> list[str]:
+        """Names of the environments, sorted."""
+        return list(self.view.envs)
+
+    def refresh(self) -> None:
+        """A commit is never old; who wants a newer one has it fetched."""
+
+    # -- one file
+
+    def find(self, saltenv: str, path: str, index: int | None = None) -> GitFile | None:
+        """Look a file up in the trees of the environment's commits."""
+        parts = trees.clean(path)
+        if parts is None:
+            return None
+        for number, place in enumerate(self.view.places(saltenv)):
+            below = len(place.mountpoint)
+            if index not in (None, number) or parts[:below] != place.mountpoint:
+                continue
+            repository = place.served.repository
+            try:
+                found = trees.resolve(
+                    place.tree, (*place.root, *parts[below:]), repository.look, repository.target
+                )
+                if found is None or found[0] == trees.FOLDER:
+                    continue
+                size = repository.size(found[1])
+            except Damaged:
+                # Of a repository that is damaged the others shall not suffer
+                self._tell(place.served.folder)
+                continue
+            rel = "/".join(parts)
+            full = f"{self._folder}/gitfs/refs/{saltenv}/{rel}"
+            inode = int(found[1][:12], 16)
+            numbers = (found[0], inode, 0, 1, self._uid, self._gid, size, 0, 0, 0)
+            return GitFile(full, rel, os.stat_result(numbers), self.name, found[1], place)
+        return None
+
+    def hash(self, found: GitFile) -> str | Deferred[str]:
+        """The hash of a file: from memory, at once if it is small, else from a worker."""
+        known = self._hashes.get(found.oid)
+        if known is not None:
+            return known
+        repository = found.place.served.repository
+        if found.oid not in repository.large:
+            content = self._content(found)
+            digest = hashlib.new(self._hash_type, content, usedforsecurity=False)
+            return self._remember(found.oid, digest.hexdigest())
+        return self._lay(found).addCallback(lambda _: self._hashes[found.oid])
+
+    def _content(self, found: GitFile) -> bytes:
+        """
+        A small file.
+
+        @raises StoreError: it cannot be read.
+        """
+        try:
+            return found.place.served.repository.content(found.oid)
+        except Damaged:
+            self._tell(found.place.served.folder)
+            raise
+
+    def _remember(self, oid: str, value: str) -> str:
+        self._hashes[oid] = value
+        if len(self._hashes) > _MOST_HASHES:
+            self._hashes.popitem(last=False)
+        return value
+
+    def read(self, found: GitFile, start: int, size: int) -> bytes | Deferred[bytes]:
+        """A range of a file: at once if it is small, else from where it is laid out."""
+        whole = found.info.st_size
+        length = min(size, whole - start)
+        if start < 0 or length <= 0:
+            return b""
+        if found.oid not in found.place.served.repository.large:
+            return self._content(found)[start : start + length]
+        path = self._laid.get(found.oid)
+        if path is not None:
+            data: bytes | Deferred[bytes] | None = self._read(path, whole, start, length)
+            if data is not None:
+                return data
+            self._laid.pop(found.oid, None)
+
+        def laid(path: str) -> Any:
+            data = self._read(path, whole, start, length)
+            if data is None:
+                raise StoreError("is gone again", path)
+            return data
+
+        return self._lay(found).addCallback(laid)
+
+    def _read(self, path: str, whole: int, start: int, length: int) -> Any:
+        """A range of a laid-out file, or a Deferred of it; C{None} where it is gone."""
+        try:
+            fd = os.open(path, OPEN)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise store_error(error, path) from error
+        try:
+            info = os.fstat(fd)
+            if not stat.S_ISREG(info.st_mode) or info.st_size != whole:
+                return None
+            data = read_now(fd, start, length)
+        except OSError as error:
+            raise store_error(error, path) from error
+        finally:
+            os.close(fd)
+        if data is not None:
+            return data
+        return self._run(read_file, path, (info.st_dev, info.st_ino), start, length)
+
+    def _lay(self, found: GitFile) -> Deferred[str]:
+        """Have a large file laid out; fires with its path. Asked once for all who want it."""
+        running = self._laying.get(found.oid)
+        if running is None:
+            served = found.place.served
+
+            def finished(outcome: Any) -> Any:
+                self._laying.pop(found.oid, None)
+                return outcome
+
+            running = self._laying[found.oid] = Shared()
+            answer = self._work(
+                {
+                    "do": "spool",
+                    "folder": served.folder,
+                    "repo": served.repository.path,
+                    "id": found.oid,
+                    "size": found.info.st_size,
+                    "hash_type": self._hash_type,
+                    "seconds": SECONDS,
+                    "keep": SPOOL,
+                }
+            )
+            running.follow(answer.addCallback(partial(self._is_laid, found)).addBoth(finished))
+        return running.join()
+
+    def _is_laid(self, found: GitFile, answer: Mapping[str, Any]) -> str:
+        if "error" in answer:
+            if answer.get("damaged"):
+                self._tell(found.place.served.folder)
+            raise StoreError(str(answer["error"]), found.full)
+        self._remember(found.oid, str(answer["hash"]))
+        self._laid[found.oid] = str(answer["path"])
+        if len(self._laid) > _MOST_HASHES:
+            self._laid.popitem(last=False)
+        return self._laid[found.oid]
+
+    # -- lists
+
+    def listing(self, saltenv: str) -> Listing | Deferred[Listing]:
+        """Everything in an environment; each tree is listed once."""
+        found: list[Any] = []
+        for place in self.view.places(saltenv):
+            try:
+                found.append(self._listing(place))
+            except Damaged:
+                self._tell(place.served.folder)
+        return _together(found)
+
+    def _listing(self, place: Place) -> Listing | Deferred[Listing]:
+        repository = place.served.repository
+        top = trees.resolve(place.tree, place.root, repository.look, lambda oid: None)
+        if top is None or top[0] != trees.FOLDER:
+            return Listing()
+        mountpoint = "/".join(place.mountpoint)
+        key = (repository.path, top[1], mountpoint)
+        known = self._listings.get(key)
+        if known is not None:
+            self._listings.move_to_end(key)
+            return known
+        running = self._listed.get(key)
+        if running is None:
+            running = self._listed[key] = Shared()
+            answer = self._work(
+                {"do": "list", "repo": repository.path, "tree": top[1], "mountpoint": mountpoint}
+            )
+            running.follow(answer.addBoth(self._came, key, place.served.folder))
+        return running.join()
+
+    def _came(self, answer: Any, key: tuple[str, str, str], folder: str) -> Any:
+        self._listed.pop(key, None)
+        if not isinstance(answer, Mapping):
+            return answer
+        if "error" in answer:
+            if answer.get("damaged"):
+                self._tell(folder)
+            raise StoreError(str(answer["error"]), f"{key[0]}:{key[1]}")
+        listing = Listing(tuple(answer["files"]), tuple(answer["dirs"]), (), dict(answer["links"]))
+        self._listings[key] = listing
+        if len(self._listings) > _MOST_LISTINGS:
+            self._listings.popitem(last=False)
+        return listing
+
+
+def _together(found: list[Any]) -> Listing | Deferred[Listing]:
+    """Several lists as one; those that come later, when they have come."""
+    whole = Listing()
+    for number, each in enumerate(found):
+        if isinstance(each, Deferred):
+            rest = found[number + 1 :]
+
+            def more(listing: Listing, whole: Listing = whole, rest: list[Any] = rest) -> Any:
+                return _together([_joined(whole, listing), *rest])
+
+            return each.addCallback(more)
+        whole = _joined(whole, each)
+    return whole
+
+
+def _joined(one: Listing, other: Listing) -> Listing:
+    if not one.files and not one.dirs:
+        return other
+    # As in Salt a link of two remotes is that of the last
+    joined = both(one, other)
+    return Listing(
+        joined.files, joined.dirs, (), dict(sorted({**one.links, **other.links}.items()))
+    )

@@ -1,0 +1,3 @@
+"""
+Which sources of files there are.
+"""

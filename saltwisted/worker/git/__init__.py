@@ -1,0 +1,3 @@
+"""
+Git repositories: fetched by the git program, and read by libgit2.
+"""

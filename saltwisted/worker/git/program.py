@@ -1,0 +1,263 @@
+"""
+The git program, run so that neither a remote nor a repository decides what runs.
+
+Of the environment nothing of git's own is handed on. Hooks, filters, monitors and transports that
+are programs are off, whatever a repository says. Passwords are told to git by a program that it
+asks (C{GIT_ASKPASS}), and only for the host of the remote: they are in no argument, no URL and no
+file. What an administrator has configured for the user (proxies, authorities, an agent, helpers)
+counts.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import resource
+import selectors
+import shlex
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+PROTOCOLS = "file:git:http:https:ssh"
+SETTINGS = {
+    "core.hooksPath": os.devnull,
+    "core.fsmonitor": "false",
+    "core.attributesFile": os.devnull,
+    "core.alternateRefsCommand": "true",
+    "core.bigFileThreshold": "16m",
+    "fetch.unpackLimit": "1",
+    "fetch.writeCommitGraph": "false",
+    "fetch.recurseSubmodules": "false",
+    "fetch.showForcedUpdates": "false",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "protocol.allow": "never",
+    "protocol.ext.allow": "never",
+    "submodule.recurse": "false",
+    "transfer.unpackLimit": "1",
+    "transfer.bundleURI": "false",
+    "http.lowSpeedLimit": "1000",
+    "http.lowSpeedTime": "60",
+    **{f"protocol.{name}.allow": "always" for name in PROTOCOLS.split(":")},
+}
+"""What git is told before anything that a file says."""
+KEPT = 16 * 1024
+"""Bytes of what git says that are kept, of its beginning and of its end."""
+ASK = """#!/bin/sh
+case "$1" in
+*passphrase*) printf '%s\\n' "$SALTWISTED_GIT_PASSPHRASE" ;;
+Username*"//$SALTWISTED_GIT_HOST'"*) printf '%s\\n' "$SALTWISTED_GIT_USER" ;;
+Password*"@$SALTWISTED_GIT_HOST'"*) printf '%s\\n' "$SALTWISTED_GIT_PASSWORD" ;;
+*) exit 1 ;;
+esac
+"""
+"""What git and ssh ask; it answers for one host only."""
+_PR_SET_PDEATHSIG = 1
+_NO_COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
+
+
+class GitError(Exception):
+    """
+    Git has failed.
+
+    @ivar text: what it said, without credentials.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+
+def environment(reach: Mapping[str, Any], ask: str = "") -> dict[str, str]:
+    """
+    The environment of a git process.
+
+    @param reach: how a remote is reached: C{url user password privkey passphrase proxy
+        ssl_verify}, each if it is said.
+    @param ask: the path of L{ASK}, if something can be asked.
+    """
+    given = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+    environ = {
+        key: value
+        for key, value in given.items()
+        if key not in ("SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", "DISPLAY", "EDITOR", "VISUAL")
+    }
+    environ |= {
+        "LC_ALL": "C",
+        "LANGUAGE": "C",
+        "GIT_ALLOW_PROTOCOL": PROTOCOLS,
+        "GIT_PROTOCOL_FROM_USER": "0",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_OPTIONAL_LOCKS": "0",
+    }
+    environ.setdefault("PATH", os.defpath)
+    environ.setdefault("HOME", os.path.expanduser("~"))
+    settings = dict(SETTINGS)
+    ssh = ["ssh", "-o", "StrictHostKeyChecking=yes", "-o", "ConnectTimeout=15"]
+    ssh += ["-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=3"]
+    ssh += ["-o", "PermitLocalCommand=no", "-o", "ClearAllForwardings=yes"]
+    if reach.get("privkey"):
+        ssh += ["-o", "IdentitiesOnly=yes", "-i", str(reach["privkey"])]
+    if reach.get("passphrase") and ask:
+        ssh += ["-o", "PasswordAuthentication=no", "-o", "KbdInteractiveAuthentication=no"]
+        ssh += ["-o", "NumberOfPasswordPrompts=1"]
+        environ |= {"SSH_ASKPASS": ask, "SSH_ASKPASS_REQUIRE": "force"}
+        environ["SALTWISTED_GIT_PASSPHRASE"] = str(reach["passphrase"])
+    else:
+        ssh += ["-o", "BatchMode=yes"]
+    environ["GIT_SSH_COMMAND"] = shlex.join(ssh)
+    environ["GIT_SSH_VARIANT"] = "ssh"
+    if reach.get("ssl_verify") is False:
+        settings["http.sslVerify"] = "false"
+    if reach.get("proxy"):
+        settings["http.proxy"] = str(reach["proxy"])
+    if reach.get("password") and ask:
+        # No helper of the machine is asked, nor told to keep what is configured here
+        settings["credential.helper"] = ""
+        environ |= {
+            "GIT_ASKPASS": ask,
+            "SALTWISTED_GIT_HOST": host_of(str(reach["url"])),
+            "SALTWISTED_GIT_USER": str(reach["user"]),
+            "SALTWISTED_GIT_PASSWORD": str(reach["password"]),
+        }
+    environ["GIT_CONFIG_COUNT"] = str(len(settings))
+    for number, (key, value) in enumerate(settings.items()):
+        environ[f"GIT_CONFIG_KEY_{number}"] = key
+        environ[f"GIT_CONFIG_VALUE_{number}"] = value
+    return environ
+
+
+def host_of(url: str) -> str:
+    """Host and port of a URL, as git names them when it asks for a password."""
+    return url.partition("://")[2].partition("/")[0].rpartition("@")[2]
+
+
+def said(text: str, reach: Mapping[str, Any]) -> str:
+    """What git said, in one line, without credentials and without signs for a terminal."""
+    for name in ("password", "passphrase"):
+        if len(str(reach.get(name) or "")) > 2:
+            text = text.replace(str(reach[name]), "***")
+    text = re.sub(r"(\w://)[^/\s@']*@", r"\1", text)
+    lines = [_NO_COLOURS.sub("", line).strip() for line in text.splitlines()]
+    return "; ".join(line for line in lines if line)[:1000]
+
+
+def run(
+    args: Sequence[str],
+    environ: Mapping[str, str],
+    *,
+    seconds: float,
+    most: int = 0,
+    stdin: bytes = b"",
+    sink: Callable[[bytes], None] | None = None,
+) -> bytes:
+    """
+    Run C{git} with these arguments; what it wrote.
+
+    @param seconds: it is killed after these, with all that it has started.
+    @param most: bytes that each file it writes may have; 0 is no limit.
+    @param sink: takes the output in pieces.
+    @raises GitError: it failed, or took too long.
+    """
+
+    def limit() -> None:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if most:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+    try:
+        process = subprocess.Popen(
+            ["git", *args],
+            env=dict(environ),
+            stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd="/",
+            preexec_fn=limit,
+        )
+    except FileNotFoundError:
+        raise GitError("there is no program git: install the package git") from None
+    except OSError as error:
+        raise GitError(f"git cannot be started: {error.strerror}") from error
+    pieces: list[bytes] = []
+    with process:
+        try:
+            noise, in_time = _pump(process, stdin, sink or pieces.append, seconds)
+        finally:
+            _end(process)
+        status = process.wait()
+    if not in_time:
+        raise GitError(f"no end within {seconds:g} s")
+    if status:
+        text = noise.decode(errors="replace") or f"git ended with {status}"
+        if status == -signal.SIGXFSZ or "File too large" in text or "signal 25" in text:
+            text = f"more than {most // (1 << 20)} MiB were sent"
+        raise GitError(text)
+    return b"".join(pieces)
+
+
+def _pump(
+    process: subprocess.Popen[bytes], stdin: bytes, sink: Callable[[bytes], None], seconds: float
+) -> tuple[bytes, bool]:
+    """Hand over what is read and written until both ends are closed, or time is up."""
+    assert process.stdout is not None and process.stderr is not None
+    until = time.monotonic() + seconds
+    head, tail = bytearray(), bytearray()
+    rest = memoryview(stdin)
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ, "out")
+        selector.register(process.stderr, selectors.EVENT_READ, "err")
+        if process.stdin is not None:
+            os.set_blocking(process.stdin.fileno(), False)
+            selector.register(process.stdin, selectors.EVENT_WRITE, "in")
+        while selector.get_map():
+            left = until - time.monotonic()
+            if left <= 0:
+                return bytes(head + tail), False
+            for key, _ in selector.select(left):
+                stream: Any = key.fileobj
+                if key.data == "in":
+                    with suppress(BrokenPipeError):
+                        rest = rest[os.write(key.fd, rest[:65536]) :]
+                        if rest:
+                            continue
+                    selector.unregister(stream)
+                    stream.close()
+                    continue
+                data = os.read(key.fd, 1 << 16)
+                if not data:
+                    selector.unregister(stream)
+                elif key.data == "out":
+                    sink(data)
+                elif len(head) < KEPT:
+                    head += data
+                else:
+                    tail = (tail + data)[-KEPT:]
+    return bytes(head + tail), True
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill it, if it runs, with all that it has started."""
+    if process.poll() is not None:
+        return
+    for pid in [*_below(process.pid), process.pid]:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _below(pid: int) -> list[int]:
+    """The processes below one, the deepest first."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            children = [int(word) for word in file.read().split()]
+    except OSError:
+        return []
+    return [each for child in children for each in (*_below(child), child)]

@@ -1,0 +1,382 @@
+"""
+A repository that is fetched into, and what is known of it.
+
+A folder of a remote has these names in it:
+
+  - C{lock}: whoever changes anything here holds it (C{flock}: it ends with its process).
+  - C{repo.N}: a bare repository that no git program ever writes to. Packs are put into it whole,
+    and its C{packed-refs} is replaced whole: there is no lock of git's own in it, and a process
+    that is killed at any moment leaves it as it was, or as it was to be.
+  - C{quarantine-*}: where git fetches to. It borrows the objects of C{repo.N}, and is thrown away
+    when it has failed, or at the next fetch if it was killed.
+  - C{state}: the name of the repository that counts, its refs with their commits, which objects are
+    large, and how the last fetch went. It is replaced last: what it says is there.
+  - C{files}: large files that were asked for, each by the name of its object.
+
+The content of an object is checked against its name when it is read.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import msgpack
+
+from saltwisted.worker.git import program
+from saltwisted.worker.git.program import GitError
+
+STATE, LOCK, FILES = "state", "lock", "files"
+QUARANTINE = "quarantine-"
+LARGE = 64 * 1024
+"""Bytes above which a blob is no longer read by whoever wants it at once."""
+MOST_FILE = 1 << 30
+MOST_REFS = 20_000
+MANY_PACKS = 40
+"""Packs after which they are made one."""
+CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tlogallrefupdates = false\n"
+Refs = dict[str, list[str]]
+"""Ref to its object, the commit that this leads to, and that one's tree; C{""} for none."""
+
+
+class Damaged(GitError):
+    """What is on disk is not what it should be."""
+
+
+@contextmanager
+def locked(folder: str) -> Iterator[None]:
+    """Nobody else changes anything in this folder meanwhile."""
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    with open(os.path.join(folder, LOCK), "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def state_of(folder: str) -> dict[str, Any]:
+    """What is known of a remote; empty if nothing."""
+    try:
+        with open(os.path.join(folder, STATE), "rb") as file:
+            state = msgpack.unpackb(file.read(), strict_map_key=False)
+    except (OSError, ValueError, msgpack.UnpackException):
+        return {}
+    return state if isinstance(state, dict) and "repo" in state else {}
+
+
+def replace(path: str, data: bytes) -> None:
+    """A file is its old content or its new one, also after the power has failed."""
+    temporary = f"{path}.{secrets.token_hex(8)}"
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with open(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(fd)
+        os.rename(temporary, path)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+    sync(os.path.dirname(path))
+
+
+def sync(folder: str) -> None:
+    """What has names in a folder keeps them."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def skeleton(path: str) -> None:
+    """An empty repository, without a git program, and with nothing of a template."""
+    for name in ("objects/pack", "objects/info", "refs/heads", "refs/tags"):
+        os.makedirs(os.path.join(path, name), mode=0o700, exist_ok=True)
+    for name, text in (("HEAD", "ref: refs/heads/none\n"), ("config", CONFIG)):
+        with open(os.path.join(path, name), "w") as file:
+            file.write(text)
+
+
+def sweep(folder: str, keep: str) -> list[str]:
+    """
+    Remove what a killed fetch has left: quarantines, locks of git's own, and repositories that
+    count no more. Whoever calls it holds the lock.
+
+    @return: the names of the locks that there were.
+    """
+    gone = []
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        old = name.startswith("repo.") and name != keep
+        if name.startswith(QUARANTINE) or old:
+            shutil.rmtree(path, ignore_errors=True)
+        elif name.startswith(STATE + "."):
+            with suppress(OSError):
+                os.unlink(path)
+    for above, folders, names in os.walk(os.path.join(folder, keep)) if keep else ():
+        folders[:] = [each for each in folders if each != "pack"]
+        for name in names:
+            if name.endswith(".lock"):
+                gone.append(name)
+                with suppress(OSError):
+                    os.unlink(os.path.join(above, name))
+    return gone
+
+
+def packed_refs(path: str) -> dict[str, str]:
+    """Ref to object, of C{packed-refs} and of the refs beside it, which come before."""
+    found: dict[str, str] = {}
+    with suppress(FileNotFoundError), open(os.path.join(path, "packed-refs"), "rb") as file:
+        for line in file.read().decode(errors="surrogateescape").splitlines():
+            oid, _, name = line.partition(" ")
+            if name and oid[:1] not in "#^":
+                found[name] = oid
+    top = os.path.join(path, "refs")
+    for above, _, names in os.walk(top):
+        for each in names:
+            full = os.path.join(above, each)
+            with open(full, encoding="ascii", errors="replace") as text:
+                oid = text.read(200).strip()
+            if all(sign in "0123456789abcdef" for sign in oid) and len(oid) in (40, 64):
+                found["refs/" + os.path.relpath(full, top)] = oid
+    return found
+
+
+class Fetch:
+    """
+    One fetch of one remote.
+
+    @param request: C{folder}, C{url}, C{refspecs}, how the remote is reached
+        (L{program.environment}) and the limits C{seconds} and C{most} (bytes). With C{fresh} the
+        repository is made anew.
+    """
+
+    def __init__(self, request: Mapping[str, Any]) -> None:
+        self._request = request
+        self._folder = str(request["folder"])
+        self._seconds = float(request["seconds"])
+        self.locks: list[str] = []
+
+    def run(self) -> dict[str, Any]:
+        """
+        Fetch, and have the new state count.
+
+        @raises GitError: it failed, and the old one counts.
+        @raises OSError: the disk has refused.
+        """
+        with locked(self._folder):
+            state = state_of(self._folder)
+            if state and not os.path.isdir(os.path.join(self._folder, state["repo"], "objects")):
+                state = {}
+            self.locks = sweep(self._folder, str(state.get("repo", "")))
+            if self._request.get("fresh") or not state:
+                return self._fetch({"repo": self._fresh(), "refs": {}, "large": {}})
+            return self._fetch(state)
+
+    def _fresh(self) -> str:
+        name = f"repo.{secrets.token_hex(4)}"
+        skeleton(os.path.join(self._folder, name))
+        return name
+
+    def _fetch(self, state: dict[str, Any]) -> dict[str, Any]:
+        repo = os.path.join(self._folder, state["repo"])
+        quarantine = os.path.join(self._folder, QUARANTINE + secrets.token_hex(8))
+        try:
+            self._borrow(quarantine, repo)
+            refs = self._ask(quarantine)
+            packs = self._packs(quarantine)
+            if refs == {ref: tip[0] for ref, tip in state["refs"].items()} and not packs:
+                return state if "at" in state else self._settle(state)
+            large = {**state["large"], **self._large(quarantine, packs)}
+            tips = self._tips(quarantine, refs, state["refs"])
+            self._adopt(quarantine, repo, packs, refs)
+            return self._settle({"repo": state["repo"], "refs": tips, "large": large})
+        finally:
+            shutil.rmtree(quarantine, ignore_errors=True)
+
+    def _settle(self, state: dict[str, Any]) -> dict[str, Any]:
+        state["at"] = float(self._request["now"])
+        replace(os.path.join(self._folder, STATE), msgpack.packb(state))
+        return state
+
+    def _borrow(self, quarantine: str, repo: str) -> None:
+        """An empty repository that knows the refs and has the objects of another."""
+        os.mkdir(quarantine, 0o700)
+        skeleton(quarantine)
+        with open(os.path.join(quarantine, "objects/info/alternates"), "w") as file:
+            file.write(os.path.join(os.path.abspath(repo), "objects") + "\n")
+        with suppress(FileNotFoundError):
+            shutil.copyfile(
+                os.path.join(repo, "packed-refs"), os.path.join(quarantine, "packed-refs")
+            )
+
+    def _ask(self, quarantine: str) -> dict[str, str]:
+        """Have git fetch; the refs that there are then."""
+        request = self._request
+        ask = os.path.join(quarantine, "ask")
+        fd = os.open(ask, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700)
+        with open(fd, "w") as file:
+            file.write(program.ASK)
+        args = ["--git-dir", quarantine, "fetch", "--quiet", "--prune", "--no-tags", "--force"]
+        args += ["--no-write-fetch-head", "--no-auto-maintenance", "--end-of-options"]
+        args += [request["url"], *request["refspecs"]]
+        try:
+            program.run(
+                args,
+                program.environment(request, ask),
+                seconds=self._seconds,
+                most=int(request.get("most") or 0),
+            )
+        except GitError as error:
+            raise GitError(explain(error.text, request)) from None
+        refs = packed_refs(quarantine)
+        if len(refs) > MOST_REFS:
+            raise GitError(f"the remote has {len(refs)} refs, and {MOST_REFS} are taken at most")
+        return refs
+
+    def _packs(self, quarantine: str) -> list[str]:
+        folder = os.path.join(quarantine, "objects/pack")
+        names = os.listdir(folder)
+        return sorted(name[:-5] for name in names if name.endswith(".pack"))
+
+    def _large(self, quarantine: str, packs: Sequence[str]) -> dict[str, int]:
+        """The large objects of new packs, with their sizes."""
+        environ = program.environment({})
+        found: dict[str, int] = {}
+        for pack in packs:
+            with open(os.path.join(quarantine, "objects/pack", pack + ".idx"), "rb") as file:
+                index = file.read()
+            rows = program.run(["show-index"], environ, seconds=self._seconds, stdin=index)
+            names = b"\n".join(line.split()[1] for line in rows.splitlines()) + b"\n"
+            form = "--batch-check=%(objectname) %(objecttype) %(objectsize)"
+            args = ["--git-dir", quarantine, "cat-file", form, "--buffer"]
+            told = program.run(args, environ, seconds=self._seconds, stdin=names)
+            for line in told.splitlines():
+                oid, kind, size = line.split()
+                if int(size) > LARGE and kind in (b"blob", b"tree"):
+                    found[oid.decode()] = int(size)
+        return found
+
+    def _tips(self, quarantine: str, refs: Mapping[str, str], before: Mapping[str, Any]) -> Refs:
+        """What each ref leads to; asked of git for what is new."""
+        known = {tip[0]: tip for tip in before.values()}
+        asked = sorted({oid for oid in refs.values() if oid not in known})
+        if asked:
+            lines = "".join(f"{oid}^{{commit}}\n{oid}^{{tree}}\n" for oid in asked)
+            form = "--batch-check=%(objectname) %(objecttype)"
+            args = ["--git-dir", quarantine, "cat-file", form]
+            environ = program.environment({})
+            told = program.run(args, environ, seconds=self._seconds, stdin=lines.encode())
+            rows = [line.split() for line in told.decode().splitlines()]
+            for number, oid in enumerate(asked):
+                pair = [
+                    row[0] if len(row) == 2 and row[1] == kind else ""
+                    for row, kind in zip(
+                        rows[2 * number : 2 * number + 2], ("commit", "tree"), strict=True
+                    )
+                ]
+                # A tag of a tree, or of a blob, is no environment
+                known[oid] = [oid, *(pair if all(pair) else ("", ""))]
+        return {ref: known[oid] for ref, oid in sorted(refs.items())}
+
+    def _adopt(
+        self, quarantine: str, repo: str, packs: Sequence[str], refs: Mapping[str, str]
+    ) -> None:
+        """Put what has come into the repository. Each step leaves one that is whole."""
+        source, target = (os.path.join(path, "objects/pack") for path in (quarantine, repo))
+        for pack in packs:
+            names = [name for name in os.listdir(source) if name.partition(".")[0] == pack]
+            # An index without its pack is a fault, a pack without its index nothing
+            for name in sorted(names, key=lambda name: name.endswith(".idx")):
+                if name.endswith((".pack", ".idx", ".rev")):
+                    fd = os.open(os.path.join(source, name), os.O_RDONLY | os.O_CLOEXEC)
+                    try:
+                        os.fsync(fd)
+                    finally:
+                        os.close(fd)
+                    os.rename(os.path.join(source, name), os.path.join(target, name))
+        sync(target)
+        lines = [f"{oid} {ref}\n" for ref, oid in sorted(refs.items())]
+        text = "# pack-refs with: sorted \n" + "".join(lines)
+        replace(os.path.join(repo, "packed-refs"), text.encode(errors="surrogateescape"))
+
+
+def explain(text: str, reach: Mapping[str, Any]) -> str:
+    """What git said, and what an administrator may do about it."""
+    line = program.said(text, reach)
+    if "ost key verification failed" in line or "No matching host key" in line:
+        host = program.host_of(str(reach["url"])) or str(reach["url"]).partition(":")[0]
+        host = host.rpartition("@")[2]
+        name, _, port = host.partition(":")
+        scan = f"ssh-keyscan -p {port} {name}" if port else f"ssh-keyscan {name}"
+        return (
+            f"{line}; if the key is the right one, add it: {scan} >>"
+            f" {os.path.expanduser('~')}/.ssh/known_hosts"
+        )
+    if "dubious ownership" in line:
+        return f"{line}; the repository belongs to another user"
+    return line
+
+
+def spool(request: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Lay a large file out whole, under the name of its object, where it can be read in pieces.
+
+    @param request: C{folder}, C{repo}, C{id}, C{size}, C{hash_type}, C{seconds} and C{keep} (bytes
+        that all such files may have together).
+    @return: C{path} and C{hash}.
+    @raises GitError: there is no such object, or it is damaged.
+    """
+    import hashlib
+
+    folder = os.path.join(str(request["folder"]), FILES)
+    oid, size = str(request["id"]), int(request["size"])
+    if size > MOST_FILE:
+        raise GitError(f"a file of {size >> 20} MiB is not served: {MOST_FILE >> 20} MiB at most")
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    path = os.path.join(folder, oid)
+    named = hashlib.new("sha1" if len(oid) == 40 else "sha256", usedforsecurity=False)
+    named.update(b"blob %d\0" % size)
+    digest = hashlib.new(str(request["hash_type"]), usedforsecurity=False)
+    _make_room(folder, max(int(request["keep"]) - size, 0))
+    temporary = f"{path}.{secrets.token_hex(8)}"
+    args = ["--git-dir", str(request["repo"]), "cat-file", "blob", oid]
+    try:
+        with open(temporary, "xb") as file:
+
+            def sink(data: bytes) -> None:
+                file.write(data)
+                named.update(data)
+                digest.update(data)
+
+            environ = program.environment({})
+            program.run(args, environ, seconds=float(request["seconds"]), sink=sink)
+        if named.hexdigest() != oid:
+            raise Damaged(f"object {oid} is damaged")
+        os.rename(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+    return {"path": path, "hash": digest.hexdigest()}
+
+
+def _make_room(folder: str, keep: int) -> None:
+    """Remove the files that were laid out first until the others have so many bytes at most."""
+    rows = []
+    for name in os.listdir(folder):
+        with suppress(OSError):
+            info = os.stat(os.path.join(folder, name))
+            rows.append((info.st_mtime, info.st_size, name))
+    rows.sort(reverse=True)
+    total = 0
+    for _, size, name in rows:
+        total += size
+        if total > keep:
+            with suppress(OSError):
+                os.unlink(os.path.join(folder, name))

@@ -1,0 +1,128 @@
+"""
+What a worker process does for the git sources: it fetches, lists, and lays large files out.
+
+A request is plain data; C{do} says which. An answer has an C{error} where git has failed, in words
+that may be shown.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from saltwisted.domain.git import trees
+from saltwisted.worker.git import repository
+from saltwisted.worker.git.program import GitError
+
+MOST_ENTRIES = 500_000
+"""Files and directories of one tree that are listed; with more it is not served."""
+
+DAMAGE = re.compile(
+    "bad object|bad tree|corrupt|did not send all necessary|does not point to a valid object|"
+    "file .* is too small|inflate|is empty|missing (blob|commit|tree)|not a git repository|"
+    "packfile .* (cannot|does not)|unable to (parse|read)|unresolved delta"
+)
+"""What git says where a repository on this disk is broken."""
+
+
+def prepare() -> None:
+    """What its children need."""
+    from saltwisted.worker.git import program
+
+    assert program
+
+
+def serve(request: Mapping[str, Any], daemon: Any = None, facts: Any = None) -> dict[str, Any]:
+    """The entry of a pooled worker process (L{saltwisted.worker.process.warm})."""
+    try:
+        return _DO[request["do"]](request)
+    except repository.Damaged as error:
+        return {"error": error.text, "damaged": True}
+    except GitError as error:
+        return {"error": error.text}
+    except OSError as error:
+        return {"error": f"{error.filename or request.get('folder')}: {error.strerror}"}
+
+
+def fetch(request: Mapping[str, Any], daemon: Any = None, facts: Any = None) -> dict[str, Any]:
+    """The same, as an entry of its own: what waits for a remote holds up no other."""
+    return serve(request, daemon, facts)
+
+
+def _fetch(request: Mapping[str, Any]) -> dict[str, Any]:
+    fetch = repository.Fetch(request)
+    try:
+        state = fetch.run()
+    except GitError as error:
+        if request.get("fresh") or not DAMAGE.search(error.text):
+            raise
+        # If the remote is to blame, this fails as well, and changes nothing
+        state = repository.Fetch({**request, "fresh": True}).run()
+    if _packs(request["folder"], state) > repository.MANY_PACKS:
+        state = _in_one(request)
+    return {"state": state, "locks": fetch.locks}
+
+
+def _packs(folder: str, state: Mapping[str, Any]) -> int:
+    names = os.listdir(os.path.join(folder, state["repo"], "objects/pack"))
+    return sum(name.endswith(".pack") for name in names)
+
+
+def _in_one(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Make a repository of one pack out of one of many; the other is served until it is done."""
+    folder = str(request["folder"])
+    old = repository.state_of(folder)
+    again = dict(request, url=os.path.join(folder, old["repo"]), fresh=True)
+    for name in ("user", "password", "privkey", "passphrase", "proxy"):
+        again.pop(name, None)
+    again["refspecs"] = ["+refs/*:refs/*"]
+    return repository.Fetch(again).run()
+
+
+def _states(request: Mapping[str, Any]) -> dict[str, Any]:
+    """What is known of these remotes from before."""
+    return {"states": {folder: repository.state_of(folder) for folder in request["folders"]}}
+
+
+def _list(request: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Everything below a tree, as Salt lists it.
+
+    @param request: C{repo}, C{tree} and C{mountpoint}.
+    """
+    import pygit2
+
+    repo = pygit2.Repository(str(request["repo"]))
+
+    def read(tree: str) -> bytes:
+        return bytes(repo.read(tree)[1])
+
+    def target(oid: str) -> str | None:
+        return text_of(bytes(repo.read(oid)[1]))
+
+    try:
+        found = trees.everything(str(request["tree"]), read, target, MOST_ENTRIES)
+    except KeyError as error:
+        return {"error": f"an object is missing: {error}", "damaged": True}
+    except ValueError as error:
+        return {"error": str(error)}
+    found = trees.mounted(found, str(request["mountpoint"]))
+    return {
+        "files": found.files,
+        "dirs": found.dirs,
+        "links": found.links,
+        "left_out": found.left_out,
+    }
+
+
+def text_of(data: bytes) -> str | None:
+    """The target of a link."""
+    try:
+        return data.decode() if len(data) <= trees.MOST_LINK else None
+    except UnicodeDecodeError:
+        return None
+
+
+_DO = {"fetch": _fetch, "states": _states, "list": _list, "spool": repository.spool}
