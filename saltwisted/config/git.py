@@ -252,7 +252,7 @@ def _judge(who: str, remote: GitRemote) -> None:
         target = (found and found["target"]) or "refs/tags/"
         if found is None or not target.startswith(("refs/remotes/", "refs/tags/")):
             raise ConfigError(
-                f"remote {who!r}: refspec {spec!r} does not lead from refs of the remote to"
+                f"remote {who!r}: refspecs: {spec!r} does not lead from refs of the remote to"
                 " refs/remotes/ or refs/tags/"
             )
     odd = [kind for kind in remote.ref_types if kind.lower() not in REF_TYPES]

@@ -7,7 +7,7 @@ from __future__ import annotations
 NEVER = float("inf")
 SLOWEST = 900.0
 """Seconds after which a remote that does not answer is asked again at the latest."""
-SOONEST = 5.0
+SOONEST = 1.0
 
 
 def pause(interval: float, failures: int, dice: float) -> float:

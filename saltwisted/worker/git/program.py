@@ -198,8 +198,6 @@ def run(
         raise GitError(f"no end within {seconds:g} s")
     if status:
         text = noise.decode(errors="replace") or f"git ended with {status}"
-        if status == -signal.SIGXFSZ or "File too large" in text or "signal 25" in text:
-            text = f"more than {most // (1 << 20)} MiB were sent"
         raise GitError(text)
     return b"".join(pieces)
 

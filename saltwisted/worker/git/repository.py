@@ -233,11 +233,21 @@ class Fetch:
                 most=int(request.get("most") or 0),
             )
         except GitError as error:
+            most = int(request.get("most") or 0)
+            if most and self._reached(quarantine, most):
+                raise GitError(f"the remote sent more than {most >> 20} MiB in one fetch") from None
             raise GitError(explain(error.text, request)) from None
         refs = packed_refs(quarantine)
         if len(refs) > MOST_REFS:
             raise GitError(f"the remote has {len(refs)} refs, and {MOST_REFS} are taken at most")
         return refs
+
+    def _reached(self, quarantine: str, most: int) -> bool:
+        """Whether a file has become as large as one may be."""
+        folder = os.path.join(quarantine, "objects/pack")
+        return any(
+            os.path.getsize(os.path.join(folder, each)) >= most for each in os.listdir(folder)
+        )
 
     def _packs(self, quarantine: str) -> list[str]:
         folder = os.path.join(quarantine, "objects/pack")

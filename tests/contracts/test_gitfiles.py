@@ -1,0 +1,307 @@
+"""
+C{gitfs} keeps the contract of the sources of files, where git can: it has no empty directories, and
+lists links as Salt does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import Any
+
+from twisted.internet.defer import maybeDeferred
+
+from saltwisted.config.git import GitRemote
+from saltwisted.config.options import MasterConfig
+from saltwisted.domain.git.mapping import Tip
+from saltwisted.errors import StoreError
+from saltwisted.parts import IFileSource
+from saltwisted.stores.git.objects import Repository
+from saltwisted.stores.git.source import GitFiles, GitView, Served
+from saltwisted.stores.roots.tree import Listing
+from saltwisted.stores.sources.table import FILE_SOURCES
+from saltwisted.worker.git import work
+from tests.contracts.files import THROUGH_LINKS, TREES, FileSourceContract
+from tests.gitrepos import Repo, fetch_request
+from tests.stores.support import FolderTestCase
+
+
+class GitSourceTestCase(FolderTestCase):
+    """A source over repositories that were fetched by the real worker."""
+
+    hash_type = "md5"
+
+    def repo(self, name: str = "source") -> Repo:
+        """A repository."""
+        return Repo(self.path(name))
+
+    def files(self) -> GitFiles:
+        """A source that serves nothing yet; its worker is this process."""
+        config = MasterConfig(cachedir=self.path("cache"), hash_type=self.hash_type)
+        source: Any = FILE_SOURCES.take("gitfs")(
+            config, maybeDeferred, lambda request: maybeDeferred(work.serve, request)
+        )
+        source.startService()
+        self.addCleanup(source.stopService)
+        return source  # type: ignore[no-any-return]
+
+    def fetched(self, repo: Repo, **parameters: Any) -> Served:
+        """A remote, as it is now."""
+        folder = self.path("cache", os.path.basename(repo.path))
+        answer = work.fetch(fetch_request(folder, repo.url))
+        self.assertNotIn("error", answer)
+        state = answer["state"]
+        refs = {ref: Tip(*tip) for ref, tip in state["refs"].items()}
+        repository = Repository(os.path.join(folder, state["repo"]), state["large"])
+        return Served(GitRemote(id=repo.url, url=repo.url, **parameters), folder, repository, refs)
+
+    def serving(self, repo: Repo, **parameters: Any) -> GitFiles:
+        """A source of one remote."""
+        source = self.files()
+        source.show(GitView([self.fetched(repo, **parameters)]))
+        return source
+
+    def value(self, answer: Any) -> Any:
+        """What is at hand, or comes."""
+        return self.successResultOf(maybeDeferred(lambda: answer))
+
+
+class GitContractTests(FileSourceContract, GitSourceTestCase):
+    """The source of commits."""
+
+    def source(self) -> IFileSource:
+        """Environments are branches."""
+        repo = self.repo()
+        repo.commit(TREES["base"].files, TREES["base"].links)
+        repo.git("checkout", "--quiet", "--orphan", "dev")
+        repo.git("rm", "--quiet", "-rf", ".")
+        repo.commit(TREES["dev"].files)
+        return self.serving(repo)
+
+    def test_listed(self) -> None:
+        """As in Salt, links are listed as files, whatever they lead to."""
+        listing = self.value(self.source().listing("base"))
+
+        self.assertEqual(listing.files, tuple(sorted({*TREES["base"].files, *TREES["base"].links})))
+        self.assertEqual(listing.dirs, ("odd", "web", "web/files"))
+        self.assertEqual(listing.empty_dirs, ())
+
+    def test_listed_is_served(self) -> None:
+        """Each listed file can be fetched, but for links to directories and to nothing."""
+        source = self.source()
+        for env in TREES:
+            for path in self.value(source.listing(env)).files:
+                found = source.find(env, path)
+                self.assertEqual(found is None, path in ("lost", "round", "www"), path)
+
+    def test_through_links(self) -> None:
+        """What a link to a directory leads to is served by its path, though it is not listed."""
+        source = self.source()
+        for path in THROUGH_LINKS:
+            self.assertIsNotNone(source.find("base", path), path)
+
+
+class OddTests(GitSourceTestCase):
+    """What somebody pushes."""
+
+    def test_names(self) -> None:
+        """T-GIT-6: names that mean another place, or the inside of a repository, are not there."""
+        repo = self.repo()
+        blob = repo.blob(b"evil")
+        inner = repo.tree(("100644", b"config", blob), ("100644", b"ok", blob))
+        odd = (b"..", b".", b".git", b".GIT", b".git.", b"a/b", b"../x")
+        top = repo.tree(
+            ("100644", b"good", blob),
+            *(("40000", name, inner) for name in odd),
+            ("100644", b"\xff\xfe", blob),
+        )
+        repo.branch("master", top)
+        source = self.serving(repo)
+
+        listing = self.value(source.listing("base"))
+
+        self.assertEqual((listing.files, listing.dirs), (("good",), ()))
+        for path in (".git/config", "../config", "a/b/ok", "../x/ok", "..", ".git./ok", ".GIT/ok"):
+            self.assertIsNone(source.find("base", path), path)
+        self.assertIsNotNone(source.find("base", "good"))
+
+    def test_links_out(self) -> None:
+        """T-GIT-6: no link leads out of its tree, wherever it points and however it is asked."""
+        repo = self.repo()
+        repo.commit(
+            {"top.sls": b"x", "dir/a": b"a"},
+            {
+                "abs": "/etc/passwd",
+                "out": "../../../../../../etc/passwd",
+                "dir/out": "../../top.sls",
+                "up": "..",
+                "git": ".git/config",
+                "circle": "dir/circle",
+                "dir/circle": "../circle",
+                "empty": "./.",
+                "good": "dir/../top.sls",
+            },
+        )
+        source = self.serving(repo)
+
+        for path in ("abs", "out", "dir/out", "up/etc/passwd", "git", "circle", "empty", "abs/x"):
+            self.assertIsNone(source.find("base", path), path)
+        self.assertEqual(self.value(source.read(source.find("base", "good"), 0, 9)), b"x")
+        self.assertEqual(self.value(source.listing("base")).links["abs"], "/etc/passwd")
+
+    def test_module(self) -> None:
+        """A submodule is not there, as in Salt."""
+        repo = self.repo()
+        tree = repo.tree(("100644", b"a", repo.blob(b"a")), ("160000", b"mod", "1" * 40))
+        repo.branch("master", tree)
+        source = self.serving(repo)
+
+        self.assertEqual(self.value(source.listing("base")), Listing(("a",), (), (), {}))
+        self.assertIsNone(source.find("base", "mod"))
+        self.assertIsNone(source.find("base", "mod/x"))
+
+    def test_mode(self) -> None:
+        """A program is one, and any other file is none."""
+        repo = self.repo()
+        repo.write({"run": b"#!", "text": b"t"})
+        os.chmod(os.path.join(repo.path, "run"), 0o755)
+        repo.commit({})
+        source = self.serving(repo)
+        modes = {path: source.find("base", path) for path in ("run", "text")}
+
+        self.assertEqual(
+            {path: found and found.info.st_mode for path, found in modes.items()},
+            {"run": 0o100755, "text": 0o100644},
+        )
+
+    def test_case(self) -> None:
+        """Names that differ in their case alone are two files."""
+        repo = self.repo()
+        repo.commit({"Case": b"1", "case": b"2"})
+        source = self.serving(repo)
+        found = [
+            self.value(source.read(source.find("base", path), 0, 9)) for path in ("Case", "case")
+        ]
+
+        self.assertEqual(found, [b"1", b"2"])
+
+    def test_deep(self) -> None:
+        """A tree without end, or of very many names, is told and does no harm."""
+        repo = self.repo()
+        self.patch(work, "MOST_ENTRIES", 100)
+        repo.commit({f"d/{number}": b"" for number in range(101)})
+        source = self.serving(repo)
+
+        self.failureResultOf(source.listing("base"), StoreError)  # type: ignore[arg-type]
+        self.assertIsNotNone(source.find("base", "d/5"))
+
+
+class DamageTests(GitSourceTestCase):
+    """A repository that is broken on disk."""
+
+    def test_told(self) -> None:
+        """What is damaged is never served, is told, and hurts no other remote."""
+        bad, good = self.repo("bad"), self.repo("good")
+        bad.commit({"a": b"a" * 1000, "b": b"b"})
+        good.commit({"a": b"good"})
+        source, told = self.files(), list[str]()
+        source.on_damage(told.append)
+        served = self.fetched(bad)
+        packs = os.path.join(served.repository.path, "objects/pack")
+        for name in os.listdir(packs):
+            path = os.path.join(packs, name)
+            if name.endswith(".pack"):
+                size = os.path.getsize(path)
+                os.chmod(path, 0o600)
+                with open(path, "r+b") as file:
+                    file.write(b"\x00" * size)
+        source.show(GitView([served, self.fetched(good)]))
+
+        found = source.find("base", "a")
+
+        self.assertEqual(self.value(source.read(found, 0, 9)), b"good")
+        self.assertEqual(told, [served.folder])
+
+    def test_laid_out_again(self) -> None:
+        """A large file that has gone from where it was laid out is laid out again."""
+        repo, content = self.repo(), os.urandom(200_000)
+        repo.commit({"large": content})
+        source = self.serving(repo)
+        found = source.find("base", "large")
+        assert found is not None
+        first = self.value(source.read(found, 0, 100))
+        os.unlink(self.path("cache", "source", "files", found.oid))
+
+        self.assertEqual(first, content[:100])
+        self.assertEqual(self.value(source.read(found, 100, 100)), content[100:200])
+        self.assertEqual(self.value(source.hash(found)), hashlib.md5(content).hexdigest())
+
+    def test_wrong_content(self) -> None:
+        """An object whose content is not what its name says is no file."""
+        repo = self.repo()
+        repo.commit({"large": os.urandom(100_000)})
+        served = self.fetched(repo)
+        (oid,) = served.repository.large
+        request = {
+            "do": "spool", "folder": served.folder, "repo": served.repository.path, "id": oid,
+            "size": 99_999, "hash_type": "sha256", "seconds": 30.0, "keep": 1 << 30,
+        }  # fmt: skip
+
+        self.assertTrue(work.serve(request)["damaged"])
+        self.assertEqual(os.listdir(self.path("cache", "source", "files")), [])
+
+
+class SwitchTests(GitSourceTestCase):
+    """From one commit to the next."""
+
+    def test_together(self) -> None:
+        """What was found before is read as it was; what is found later is the new commit's."""
+        repo = self.repo()
+        repo.commit({"a": b"1", "large": b"1" * 100_000})
+        source = self.serving(repo)
+        before = [source.find("base", path) for path in ("a", "large")]
+        repo.commit({"a": b"22", "large": b"2" * 100_000, "b": b""})
+
+        source.show(GitView([self.fetched(repo)]))
+
+        self.assertEqual([self.value(source.read(each, 0, 1)) for each in before], [b"1", b"1"])
+        after = [source.find("base", path) for path in ("a", "large")]
+        self.assertEqual([self.value(source.read(each, 0, 1)) for each in after], [b"2", b"2"])
+        self.assertEqual(self.value(source.listing("base")).files, ("a", "b", "large"))
+
+    def test_commit_as_environment(self) -> None:
+        """A commit's name is an environment, whole or in part; what is no commit is none."""
+        repo = self.repo()
+        first = repo.commit({"a": b"1"})
+        repo.commit({"a": b"2"})
+        source = self.serving(repo)
+
+        for env in (first, first[:8], first.upper()):
+            self.assertEqual(self.value(source.read(source.find(env, "a"), 0, 1)), b"1", env)
+        tree = repo.git("rev-parse", f"{first}^{{tree}}")
+        for env in (tree, first[:3], "0" * 40, "HEAD", "master", "HEAD~1", f"{first}:a"):
+            self.assertIsNone(source.find(env, "a"), env)
+
+    def test_precedence(self) -> None:
+        """The first remote that has a file serves it, each below its mount point."""
+        one, two = self.repo("one"), self.repo("two")
+        one.commit({"a": b"1", "states/x": b"root"})
+        two.commit({"a": b"2", "b": b"2"})
+        source = self.files()
+        source.show(
+            GitView([
+                self.fetched(one),
+                self.fetched(two),
+                self.fetched(one, root="states", mountpoint="deep/er"),
+            ])
+        )  # fmt: skip
+        found = {path: source.find("base", path) for path in ("a", "b", "deep/er/x")}
+
+        self.assertEqual(
+            {path: self.value(source.read(each, 0, 9)) for path, each in found.items()},
+            {"a": b"1", "b": b"2", "deep/er/x": b"root"},
+        )
+        self.assertIsNone(source.find("base", "deep/x"))
+        listing = self.value(source.listing("base"))
+        self.assertEqual(listing.files, ("a", "b", "deep/er/x", "states/x"))
+        self.assertEqual(listing.dirs, ("deep/er", "states"))

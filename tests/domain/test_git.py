@@ -1,0 +1,206 @@
+"""
+Which environment is which commit, and what is at a path of a tree: by Salt's rules.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.config.git import GitRemote
+from saltwisted.domain.git import mapping, trees
+from saltwisted.domain.git.mapping import Tip
+from saltwisted.domain.git.pacing import NEVER, pause
+
+
+def remote(**parameters: Any) -> GitRemote:
+    """One with these."""
+    return GitRemote(id="/r", url="/r", **parameters)
+
+
+def tip(letter: str) -> Tip:
+    """Some commit."""
+    return Tip(letter * 40, letter * 40, letter * 40)
+
+
+REFS = {
+    "refs/remotes/origin/master": tip("a"),
+    "refs/remotes/origin/dev": tip("b"),
+    "refs/remotes/origin/feature/x.y": tip("c"),
+    "refs/tags/v1": tip("d"),
+    "refs/tags/dev": tip("e"),
+    "refs/tags/tree": Tip("f" * 40, "", ""),
+}
+
+
+class EnvironmentTests(SynchronousTestCase):
+    """Environments of a repository."""
+
+    def envs(self, **parameters: Any) -> list[str]:
+        """Those of REFS."""
+        return sorted(mapping.environments(remote(**parameters), REFS))
+
+    def test_by_name(self) -> None:
+        """Branches and tags are environments by their names, whatever is in them; base is base."""
+        self.assertEqual(self.envs(), ["base", "dev", "feature/x.y", "tree", "v1"])
+        self.assertEqual(self.envs(base="dev"), ["base", "feature/x.y", "master", "tree", "v1"])
+
+    def test_types(self) -> None:
+        """Only refs of the types that are wanted count."""
+        self.assertEqual(self.envs(ref_types=("tag",)), ["dev", "tree", "v1"])
+        self.assertEqual(self.envs(ref_types=("branch",)), ["base", "dev", "feature/x.y"])
+        self.assertEqual(self.envs(ref_types=("sha",)), [])
+
+    def test_lists(self) -> None:
+        """White and black list are wild cards or expressions; the black one holds before."""
+        self.assertEqual(self.envs(saltenv_whitelist=("base", "v[0-9]+")), ["base", "v1"])
+        self.assertEqual(self.envs(saltenv_blacklist=("feature/*", "tree")), ["base", "dev", "v1"])
+        both = self.envs(saltenv_whitelist=("*",), saltenv_blacklist=("base",))
+        self.assertEqual(both, ["dev", "feature/x.y", "tree", "v1"])
+
+    def test_mapped(self) -> None:
+        """What is mapped is there by its new name, and not by its own; or nothing else is there."""
+        said = {"qa": {"ref": "dev"}, "gone": {"ref": "nowhere"}}
+        self.assertEqual(
+            self.envs(saltenv=said), ["base", "feature/x.y", "gone", "qa", "tree", "v1"]
+        )
+        only = self.envs(saltenv=said, disable_saltenv_mapping=True)
+        self.assertEqual(only, ["base", "gone", "qa"])
+
+    def test_base_is_a_commit(self) -> None:
+        """A base that is a commit is there, though no ref names it."""
+        self.assertIn("base", self.envs(base="0123abcd", ref_types=("sha",)))
+
+
+class TipTests(SynchronousTestCase):
+    """The commit of an environment."""
+
+    def tip(self, env: str, **parameters: Any) -> Any:
+        """The first letter of its commit, or what is to be looked up."""
+        found = mapping.tip_of(remote(**parameters), REFS, env)
+        return found.commit[0] if isinstance(found, Tip) else found
+
+    def test_order(self) -> None:
+        """Of a branch and a tag of one name the branch is meant, unless the types say otherwise."""
+        self.assertEqual(self.tip("dev"), "b")
+        self.assertEqual(self.tip("dev", ref_types=("tag", "branch")), "e")
+
+    def test_base(self) -> None:
+        """Environment base is the ref base."""
+        self.assertEqual(self.tip("base"), "a")
+        self.assertEqual(self.tip("base", base="v1"), "d")
+        self.assertEqual(self.tip("base", base="0123ABCD"), "0123abcd")
+
+    def test_nothing(self) -> None:
+        """A ref that is not there, leads to no commit, or is not exposed is nothing."""
+        for env in ("prod", "tree", "../master", "HEAD", "refs/tags/v1", "origin/dev", ""):
+            self.assertIsNone(self.tip(env), env)
+        self.assertIsNone(self.tip("dev", saltenv_blacklist=("dev",)))
+        self.assertIsNone(self.tip("abc", ref_types=("sha",)))
+
+    def test_mapped(self) -> None:
+        """The mapping of the remote holds before that of all; one ref may hold for all."""
+        own, everywhere = {"qa": {"ref": "v1"}}, {"qa": {"ref": "dev"}, "x": {"ref": "dev"}}
+        both = {"saltenv": own, "saltenv_everywhere": everywhere}
+        self.assertEqual((self.tip("qa", **both), self.tip("x", **both)), ("d", "b"))
+        self.assertEqual(self.tip("anything", all_saltenvs="v1"), "d")
+        self.assertIsNone(self.tip("dev", disable_saltenv_mapping=True))
+        self.assertEqual(self.tip("qa", disable_saltenv_mapping=True, saltenv=own), "d")
+
+    def test_fallback(self) -> None:
+        """What is not there is the fallback, if there is one."""
+        self.assertEqual(self.tip("prod", fallback="dev"), "b")
+        self.assertIsNone(self.tip("prod", fallback="nowhere"))
+
+    def test_places(self) -> None:
+        """Root and mount point are those of the environment, of all remotes, or of this one."""
+        one = remote(
+            root="r",
+            mountpoint="m",
+            saltenv={"dev": {"root": ""}},
+            saltenv_everywhere={"dev": {"root": "x", "mountpoint": "y"}},
+        )
+        self.assertEqual(
+            (mapping.root_of(one, "dev"), mapping.mountpoint_of(one, "dev")), ("", "y")
+        )
+        self.assertEqual(
+            (mapping.root_of(one, "base"), mapping.mountpoint_of(one, "base")), ("r", "m")
+        )
+
+
+TREES = {
+    "top": {"a": (0o100644, "A"), "d": (0o40000, "D"), "l": (0o120000, "L"), "m": (0o160000, "M")},
+    "D": {"b": (0o100664, "B"), "u": (0o120000, "U"), "x": (0o100755, "X"), "s": (0o120000, "S")},
+}
+LINKS = {"L": "d/u", "U": "../a", "S": "../../top/a"}
+
+
+class ResolveTests(SynchronousTestCase):
+    """A path in a tree."""
+
+    def at(self, path: str, links: dict[str, str] = LINKS) -> Any:
+        """What is there."""
+        parts = trees.clean(path)
+        if parts is None:
+            return None
+        return trees.resolve("top", parts, lambda tree, name: TREES[tree].get(name), links.get)
+
+    def test_files(self) -> None:
+        """A file has its mode, where old forms of modes are one of two."""
+        self.assertEqual(self.at("a"), (0o100644, "A"))
+        self.assertEqual(self.at("d/b"), (0o100644, "B"))
+        self.assertEqual(self.at("./d//x"), (0o100755, "X"))
+        self.assertEqual(self.at("d"), (0o40000, "D"))
+
+    def test_links(self) -> None:
+        """A link leads on; one that leads above the top, in a circle, or far leads nowhere."""
+        self.assertEqual(self.at("l"), (0o100644, "A"))
+        self.assertIsNone(self.at("d/s"))
+        for target in ("/a", "l", "", "a/b", "d/", "nowhere", "d/../../a"):
+            found = self.at("l", {"L": target})
+            self.assertTrue(found is None or found[0] == 0o40000, target)
+
+    def test_nothing(self) -> None:
+        """T-GIT-6: what is no plain path is nothing; nor is a submodule, or what is in a file."""
+        for path in (
+            "",
+            "/a",
+            "..",
+            "../a",
+            "d/../a",
+            ".git",
+            "d/.GIT/x",
+            "a/b",
+            "m",
+            "m/x",
+            "a\0",
+            "z",
+        ):
+            self.assertIsNone(self.at(path), path)
+
+    def test_raw(self) -> None:
+        """The raw form of a tree is read to its end, or refused."""
+        raw = b"100644 a\0" + b"\1" * 20 + b"40000 d\0" + b"\2" * 20
+        self.assertEqual(
+            list(trees.entries(raw)), [(0o100644, b"a", "01" * 20), (0o40000, b"d", "02" * 20)]
+        )
+        for cut in range(1, len(raw)):
+            if cut != 29:
+                with self.assertRaises(ValueError):
+                    list(trees.entries(raw[:cut]))
+
+
+class PaceTests(SynchronousTestCase):
+    """When a remote is asked again."""
+
+    def test_pauses(self) -> None:
+        """Each failure doubles the pause, up to a quarter of an hour; no interval is never."""
+        self.assertEqual(
+            [round(pause(60, n, 0.5)) for n in range(6)], [60, 120, 240, 480, 900, 900]
+        )
+        self.assertEqual(pause(0, 0, 0.5), NEVER)
+        self.assertEqual(pause(0, 1, 0.5), 120)
+        self.assertEqual(round(pause(0.1, 0, 0.5)), 1)
+        self.assertEqual(round(pause(7200, 3, 0.5)), 7200)
+        self.assertLess(pause(60, 0, 0.0), pause(60, 0, 1.0))

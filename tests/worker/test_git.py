@@ -1,0 +1,383 @@
+"""
+Fetches by the real git program: what counts afterwards, and what a remote cannot do.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from saltwisted.worker.git import program, repository, work
+from saltwisted.worker.git.program import GitError
+from tests.gitrepos import Repo, fetch_request
+from tests.stores.support import FolderTestCase
+
+MASTER = "refs/remotes/origin/master"
+
+
+class FetchTestCase(FolderTestCase):
+    """A remote, and a folder of its own for what is fetched."""
+
+    def setUp(self) -> None:
+        """Make the remote, with one commit."""
+        super().setUp()
+        self.repo = Repo(self.path("source"))
+        self.first = self.repo.commit({"top.sls": b"1"})
+        self.cache = self.path("cache")
+        # What whoever runs the tests has configured does not count
+        self.patch(os, "environ", {**os.environ, "HOME": self.folder, "GIT_CONFIG_NOSYSTEM": "1"})
+
+    def fetch(self, url: str = "", **more: Any) -> dict[str, Any]:
+        """What a worker answers."""
+        return work.fetch(fetch_request(self.cache, url or self.repo.url, **more))
+
+    def refs(self, answer: dict[str, Any] | None = None) -> dict[str, str]:
+        """Ref to commit."""
+        answer = answer or self.fetch()
+        self.assertNotIn("error", answer)
+        return {ref: tip[1] for ref, tip in answer["state"]["refs"].items()}
+
+    def error(self, url: str = "", **more: Any) -> str:
+        """Why it fails; what there was before counts still."""
+        before = repository.state_of(self.cache)
+        answer = self.fetch(url, **more)
+        self.assertIn("error", answer)
+        self.assertEqual(repository.state_of(self.cache), before)
+        self.assertEqual([n for n in os.listdir(self.cache) if n.startswith("quarantine")], [])
+        return str(answer["error"])
+
+
+class FetchTests(FetchTestCase):
+    """What comes."""
+
+    def test_refs(self) -> None:
+        """Branches and tags come with their commits; what leads to none is told apart."""
+        self.repo.git("tag", "-a", "ann", "-m", "m")
+        self.repo.git("branch", "feature/a.b")
+        self.repo.git("tag", "tree", "HEAD^{tree}")
+        refs = self.refs()
+
+        self.assertEqual(refs[MASTER], self.first)
+        self.assertEqual(refs["refs/remotes/origin/feature/a.b"], self.first)
+        self.assertEqual((refs["refs/tags/ann"], refs["refs/tags/tree"]), (self.first, ""))
+
+    def test_again(self) -> None:
+        """Nothing new changes nothing; a new commit is one pack more; a branch that goes is gone."""
+        self.repo.git("branch", "old")
+        one = self.fetch()
+        self.assertEqual(self.fetch(), one)
+        second = self.repo.commit({"top.sls": b"2"})
+        self.repo.git("branch", "-D", "old")
+
+        refs = self.refs()
+
+        self.assertEqual(refs, {MASTER: second})
+        packs = Path(self.cache, one["state"]["repo"], "objects/pack").glob("*.pack")
+        self.assertEqual(len(list(packs)), 2)
+
+    def test_rewritten(self) -> None:
+        """A history that was rewritten, and a branch in the place of a directory of branches."""
+        self.repo.git("branch", "a/b")
+        self.fetch()
+        self.repo.git("commit", "--quiet", "--amend", "-m", "other")
+        self.repo.git("branch", "-D", "a/b")
+        self.repo.git("branch", "a")
+        head = self.repo.git("rev-parse", "HEAD")
+
+        self.assertEqual(self.refs(), {MASTER: head, "refs/remotes/origin/a": head})
+
+    def test_large(self) -> None:
+        """Large objects are known by their sizes, also those of later packs."""
+        self.repo.commit({"large": os.urandom(70_000)})
+        self.fetch()
+        self.repo.commit({"larger": os.urandom(80_000)})
+
+        large = self.fetch()["state"]["large"]
+
+        self.assertEqual(sorted(large.values()), [70_000, 80_000])
+
+    def test_many_packs(self) -> None:
+        """Many packs become one, in another repository, and nothing is lost."""
+        self.patch(repository, "MANY_PACKS", 2)
+        before = self.fetch()["state"]["repo"]
+        for number in range(3):
+            last = self.repo.commit({f"f{number}": b"x"})
+            answer = self.fetch()
+
+        self.assertNotEqual(answer["state"]["repo"], before)
+        self.assertEqual(self.refs(answer), {MASTER: last})
+        self.assertEqual(answer["state"]["refs"][MASTER], self.fetch()["state"]["refs"][MASTER])
+
+    def test_remote_is_away(self) -> None:
+        """A remote that is away is told, and what it had counts."""
+        self.fetch()
+        os.rename(self.repo.path, self.repo.path + ".away")
+        self.assertIn("does not appear to be a git repository", self.error())
+        os.rename(self.repo.path + ".away", self.repo.path)
+        self.assertEqual(self.refs(), {MASTER: self.first})
+
+    def test_made_anew(self) -> None:
+        """A repository that is damaged on disk is made anew from the remote by the next fetch."""
+        state = self.fetch()["state"]
+        for path in Path(self.cache, state["repo"], "objects/pack").iterdir():
+            path.unlink()
+        second = self.repo.commit({"top.sls": b"2"})
+
+        refs = self.refs()
+
+        self.assertEqual(refs, {MASTER: second})
+        fresh = repository.state_of(self.cache)["repo"]
+        args = [
+            "--git-dir",
+            os.path.join(self.cache, fresh),
+            "cat-file",
+            "-p",
+            f"{self.first}:top.sls",
+        ]
+        self.assertEqual(program.run(args, program.environment({}), seconds=30), b"1")
+
+
+class KilledTests(FetchTestCase):
+    """Processes that end in the middle."""
+
+    def test_stale_locks(self) -> None:
+        """Locks of git's own, and what a killed fetch has left, are gone by the next one."""
+        state = self.fetch()["state"]
+        repo = Path(self.cache, state["repo"])
+        for name in ("packed-refs.lock", "HEAD.lock", "config.lock", "refs/heads/x.lock"):
+            (repo / name).touch()
+        Path(self.cache, "quarantine-dead/objects").mkdir(parents=True)
+        Path(self.cache, "repo.dead").mkdir()
+        second = self.repo.commit({"top.sls": b"2"})
+
+        answer = self.fetch()
+
+        self.assertEqual(self.refs(answer), {MASTER: second})
+        self.assertEqual(
+            sorted(answer["locks"]), ["HEAD.lock", "config.lock", "packed-refs.lock", "x.lock"]
+        )
+        self.assertEqual(sorted(os.listdir(self.cache)), ["lock", state["repo"], "state"])
+
+    def test_killed_anywhere(self) -> None:
+        """
+        Killed at any call of the system that changes a file, a fetch leaves the old commit or the
+        new one, whole, and the next fetch works by itself.
+        """
+        self.fetch()
+        script = (
+            "import os, sys\n"
+            "from saltwisted.worker.git import work\n"
+            "left = [int(sys.argv[1])]\n"
+            "def dying(call):\n"
+            "    def wrapped(*args, **kwargs):\n"
+            "        left[0] -= 1\n"
+            "        if left[0] < 0: os.kill(os.getpid(), 9)\n"
+            "        return call(*args, **kwargs)\n"
+            "    return wrapped\n"
+            "for name in ('rename', 'mkdir', 'open', 'fsync', 'unlink'):\n"
+            "    setattr(os, name, dying(getattr(os, name)))\n"
+            "work.fetch(eval(sys.argv[2]))\n"
+        )
+        commits, died, at = {self.first}, 0, 0
+        while True:
+            commits.add(self.repo.commit({"top.sls": str(at).encode()}))
+            request = repr(fetch_request(self.cache, self.repo.url))
+            done = subprocess.run(
+                [sys.executable, "-c", script, str(at), request],
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                capture_output=True,
+                check=False,
+            )
+            state = repository.state_of(self.cache)
+            self.assertIn(state["refs"][MASTER][1], commits, at)
+            answer = work.serve(
+                {
+                    "do": "list",
+                    "repo": os.path.join(self.cache, state["repo"]),
+                    "tree": state["refs"][MASTER][2],
+                    "mountpoint": "",
+                }
+            )
+            self.assertEqual(answer.get("files"), ["top.sls"], (at, answer))
+            if done.returncode == 0:
+                break
+            self.assertEqual(done.returncode, -signal.SIGKILL, done.stderr)
+            died, at = died + 1, at + 3
+        self.assertGreater(died, 5)
+        self.assertEqual(self.refs()[MASTER], self.repo.git("rev-parse", "HEAD"))
+
+    def test_one_at_a_time(self) -> None:
+        """Eight at once on a new folder all end well, and have the same."""
+        answers: list[dict[str, Any]] = []
+        threads = [threading.Thread(target=lambda: answers.append(self.fetch())) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        self.assertEqual([self.refs(each) for each in answers], [{MASTER: self.first}] * 8)
+
+    def test_too_long(self) -> None:
+        """A git that does not end is killed with all that it has started, and is told."""
+        bin_ = Path(self.folder, "bin")
+        bin_.mkdir()
+        pid = Path(self.folder, "pid")
+        (bin_ / "git").write_text(
+            f"#!/bin/sh\nsleep 600 &\necho $! > {pid}.new; mv {pid}.new {pid}\nwait\n"
+        )
+        (bin_ / "git").chmod(0o755)
+        self.patch(os, "environ", {**os.environ, "PATH": f"{bin_}:{os.environ['PATH']}"})
+
+        with self.assertRaisesRegex(GitError, "no end within 1 s"):
+            program.run(["fetch"], program.environment({}), seconds=1.0)
+
+        child = int(pid.read_text())
+        status = Path(f"/proc/{child}/stat")
+        self.assertTrue(not status.exists() or status.read_text().split()[2] == "Z")
+
+
+class AttackTests(FetchTestCase):
+    """A remote, or a repository, that means no good."""
+
+    def test_no_programs(self) -> None:
+        """T-GIT-2: no transport that is a program, whatever the configuration has let through."""
+        mark = self.path("mark")
+        for url in (f"ext::sh -c touch% {mark}", f"fd::17,18/{mark}"):
+            text = self.error(url)
+            self.assertIn("not allowed", text)
+        self.error(f"--upload-pack=touch {mark}")
+        self.error(refspecs=[f"--upload-pack=touch {mark}"])
+        self.error(refspecs=["--all"])
+
+        self.assertFalse(os.path.exists(mark))
+
+    def test_environment(self) -> None:
+        """T-GIT-2: of the variables of git's own that the daemon was started with, none counts."""
+        mark = self.path("mark")
+        evil = Path(self.folder, "evil")
+        evil.write_text(f"#!/bin/sh\ntouch {mark}\n")
+        evil.chmod(0o755)
+        names = ("GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS", "GIT_PROXY_COMMAND", "GIT_EXEC_PATH")
+        given = {name: str(evil) for name in names}
+        given |= {"GIT_DIR": "/nowhere", "GIT_ALLOW_PROTOCOL": "ext", "GIT_TRACE": mark}
+        given["GIT_CONFIG_PARAMETERS"] = f"'core.hooksPath={self.folder}'"
+        self.patch(os, "environ", {**os.environ, **given})
+
+        self.assertEqual(self.refs(), {MASTER: self.first})
+        self.error("ssh://127.0.0.1:1/x")
+        self.assertFalse(os.path.exists(mark))
+
+    def test_hooks_and_filters(self) -> None:
+        """T-GIT-4: hooks, filters and configuration in a repository are never run."""
+        mark = self.path("mark")
+        hooks = Path(self.folder, "hooks")
+        hooks.mkdir()
+        for name in ("post-checkout", "reference-transaction", "post-merge", "fsmonitor"):
+            (hooks / name).write_text(f"#!/bin/sh\ntouch {mark}\n")
+            (hooks / name).chmod(0o755)
+        Path(self.folder, ".gitconfig").write_text(
+            f"[core]\n hooksPath = {hooks}\n fsmonitor = {hooks}/fsmonitor\n"
+            f'[filter "x"]\n smudge = touch {mark}\n clean = touch {mark}\n required = true\n'
+        )
+        self.repo.commit({".gitattributes": b"* filter=x diff=x\n", "a": b"$Id$"}, None)
+        os.path.exists(mark) and os.unlink(mark)
+        state = self.fetch()["state"]
+        repo = os.path.join(self.cache, state["repo"])
+        for name in ("config", "hooks/post-checkout"):
+            self.assertEqual(os.path.exists(os.path.join(repo, name)), name == "config")
+
+        self.repo.commit({"a": b"2"})
+        self.fetch()
+
+        self.assertFalse(os.path.exists(mark))
+
+    def test_too_much(self) -> None:
+        """T-GIT-5: a remote that sends more than it may is stopped, and what it had counts."""
+        self.fetch()
+        self.repo.commit({"large": os.urandom(400_000)})
+
+        self.assertIn("more than 0 MiB", self.error(most=100_000))
+
+    def test_too_many_refs(self) -> None:
+        """T-GIT-5: a remote with more refs than anybody means is refused in words."""
+        self.patch(repository, "MOST_REFS", 3)
+        for number in range(4):
+            self.repo.git("branch", f"b{number}")
+
+        self.assertIn("5 refs, and 3 are taken at most", self.error())
+
+    def test_noise(self) -> None:
+        """T-GIT-5: what git says for ever is not kept, and signs for a terminal are not shown."""
+        script = "import sys\nwhile True: sys.stderr.write('x' * 100000)"
+        self.patch(program.subprocess, "Popen", _as(sys.executable, script))
+        with self.assertRaises(GitError) as caught:
+            program.run([], program.environment({}), seconds=1.0)
+
+        self.assertIn("no end within", caught.exception.text)
+        self.assertEqual(program.said("a\x1b[31mb\x07\nhttps://u:p@h/x", {}), "ab; https://h/x")
+
+    def test_secrets(self) -> None:
+        """T-GIT-3: a password is in no argument, in no file that stays, and in no error."""
+        reach = {
+            "url": "https://git.example.org:8443/x", "user": "fred", "password": "geheim",
+            "passphrase": "auch-geheim", "privkey": "/k",
+        }  # fmt: skip
+        environ = program.environment(reach, "/ask")
+        settings = [value for name, value in environ.items() if name.startswith("GIT_")]
+
+        self.assertEqual([value for value in settings if "geheim" in value], [])
+        said = program.said("fatal: https://fred:geheim@h/ geheim auch-geheim", reach)
+        self.assertNotIn("geheim", said)
+        del reach["url"]
+        self.error("http://127.0.0.1:1/x", **reach)
+        for path in Path(self.folder).rglob("*"):
+            if path.is_file() and "source" not in path.parts:
+                self.assertNotIn(b"geheim", path.read_bytes(), path)
+
+    def test_asked_by_one_host(self) -> None:
+        """T-GIT-3: the password is told to the host of the remote, and to no other."""
+        ask = Path(self.folder, "ask")
+        ask.write_text(program.ASK)
+        ask.chmod(0o700)
+        url = "https://git.example.org:8443/x"
+        reach = {"url": url, "user": "fred", "password": "geheim", "passphrase": "p"}
+        environ = program.environment(reach, str(ask))
+
+        def asked(prompt: str) -> str:
+            done = subprocess.run([ask, prompt], env=environ, capture_output=True, check=False)
+            return done.stdout.decode().strip()
+
+        self.assertEqual(asked("Username for 'https://git.example.org:8443': "), "fred")
+        self.assertEqual(asked("Password for 'https://fred@git.example.org:8443': "), "geheim")
+        self.assertEqual(asked("Enter passphrase for key '/k': "), "p")
+        for prompt in (
+            "Password for 'https://fred@evil.org': ",
+            "Password for 'https://git.example.org:8443@evil.org': ",
+            "Username for 'https://evil.org': ",
+            "Are you sure you want to continue connecting (yes/no)? ",
+        ):
+            self.assertEqual(asked(prompt), "", prompt)
+
+    def test_host_key(self) -> None:
+        """A host key that nobody knows is refused, with the line that adds it."""
+        text = repository.explain(
+            "Host key verification failed.\nfatal: Could not read", {"url": "ssh://git@h:2222/x"}
+        )
+
+        self.assertIn("ssh-keyscan -p 2222 h >> ", text)
+        self.assertIn("StrictHostKeyChecking=yes", program.environment({})["GIT_SSH_COMMAND"])
+
+
+def _as(*args: str) -> Any:
+    """Something else in the place of git."""
+    real = subprocess.Popen
+
+    def popen(_: Any, **kwargs: Any) -> Any:
+        return real([args[0], "-c", *args[1:]], **kwargs)
+
+    return popen
