@@ -67,7 +67,7 @@ class FetchTests(FetchTestCase):
         self.assertEqual((refs["refs/tags/ann"], refs["refs/tags/tree"]), (self.first, ""))
 
     def test_again(self) -> None:
-        """Nothing new changes nothing; a new commit is one pack more; a branch that goes is gone."""
+        """Nothing new changes nothing; a new commit is one more pack; a deleted branch is gone."""
         self.repo.git("branch", "old")
         one = self.fetch()
         self.assertEqual(self.fetch(), one)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from twisted.internet.defer import Deferred
 
 from saltwisted.config.git import GitRemote
@@ -323,7 +323,13 @@ class GitFiles:
                 found.append(self._listing(place))
             except Damaged:
                 self._tell(place.served.folder)
-        return _together(found)
+        whole = _together(found)
+        if saltenv in self.view.envs or mapping.is_hex(saltenv):
+            return whole
+        # As in Salt: an environment that is there by way of C{fallback} alone lists no links
+        if isinstance(whole, Deferred):
+            return whole.addCallback(evolve, links={})
+        return evolve(whole, links={})
 
     def _listing(self, place: Place) -> Listing | Deferred[Listing]:
         repository = place.served.repository

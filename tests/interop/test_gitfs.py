@@ -1,0 +1,316 @@
+"""
+C{gitfs} beside stock: the same lists, hashes and environments of one repository, and stock minions
+that run what was pushed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from twisted.internet.defer import maybeDeferred
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.config.git import remotes_of
+from saltwisted.config.options import MasterConfig
+from saltwisted.domain.git.mapping import Tip
+from saltwisted.master.fileserver import FileServer
+from saltwisted.stores.git.objects import Repository
+from saltwisted.stores.git.source import GitFiles, GitView, Served
+from saltwisted.worker.git import work
+from tests.gitrepos import ENVIRON, Repo, fetch_request
+from tests.harness import (
+    OurMaster,
+    StockMinion,
+    needs_peers,
+    peer_venv,
+    reserve_ports,
+    scratch,
+    until,
+)
+
+ASK = """
+import json, os, sys
+import salt.config, salt.fileserver, salt.utils.gitfs
+cases, more = json.loads(sys.argv[2]), json.loads(sys.argv[3])
+def plain(value):
+    return value.decode() if isinstance(value, bytes) else value
+def ask(home, given):
+    os.makedirs(home)
+    opts = salt.config.master_config(None)
+    opts.update(cachedir=home, sock_dir=home, fileserver_backend=["gitfs"], root_dir=home,
+                gitfs_provider="gitpython", extension_modules=home + "/ext", **given)
+    opts["__role"] = "master"
+    salt.utils.gitfs.GitFS.instance_map.clear()
+    fs = salt.fileserver.Fileserver(opts)
+    fs.update()
+    found = {"envs": sorted(fs.envs())}
+    for env in [*found["envs"], *more]:
+        load = {"saltenv": env}
+        files = fs.file_list(dict(load))
+        told = found[env] = {
+            "files": files, "dirs": fs.dir_list(dict(load)),
+            "empty": fs.file_list_emptydirs(dict(load)),
+            "links": {plain(k): plain(v) for k, v in fs.symlink_list(dict(load)).items()},
+            "hashes": {}, "modes": {},
+        }
+        for path in files:
+            try:
+                hashed, stat = fs.file_hash_and_stat({"path": "|" + path, **load})
+            except Exception as error:
+                hashed, stat = "", None
+            told["hashes"][path] = plain(hashed["hsum"]) if hashed else ""
+            told["modes"][path] = stat[0] if stat else None
+    return found
+print(json.dumps({name: ask(f"{sys.argv[1]}/{name}", given) for name, given in cases.items()}))
+"""
+CASES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "root": {"gitfs_root": "states"},
+    "root-missing": {"gitfs_root": "no/such"},
+    "mountpoint": {"gitfs_mountpoint": "salt://a/b"},
+    "root-mountpoint": {"gitfs_root": "states/sub", "gitfs_mountpoint": "m"},
+    "base-tag": {"gitfs_base": "v1"},
+    "branches": {"gitfs_ref_types": ["branch"]},
+    "tags-first": {"gitfs_ref_types": ["tag", "branch"]},
+    "mapped": {
+        "gitfs_saltenv": [
+            {"qa": [{"ref": "dev"}, {"root": "states"}]},
+            {"gone": [{"ref": "nowhere"}]},
+        ]
+    },
+    "only-mapped": {
+        "gitfs_disable_saltenv_mapping": True,
+        "gitfs_saltenv": [{"qa": [{"ref": "v1"}, {"mountpoint": "salt://q"}]}],
+    },
+    "white": {"gitfs_saltenv_whitelist": ["base", "feature/.*"]},
+    "black": {"gitfs_saltenv_blacklist": ["v*", "dev"]},
+    "fallback": {"gitfs_fallback": "dev"},
+    "all": {"remote": [{"all_saltenvs": "v1"}]},
+    "own": {
+        "remote": [{"root": "states"}, {"saltenv": [{"base": [{"ref": "dev"}]}]}],
+        "gitfs_root": "elsewhere",
+    },
+}
+
+
+@needs_peers
+class CompareTests(SynchronousTestCase):
+    """One repository with what people have in repositories."""
+
+    maxDiff = None
+
+    def setUp(self) -> None:
+        """Make it."""
+        self.home = scratch(self)
+        repo = self.repo = Repo(os.path.join(self.home, "source"))
+        repo.write(
+            {
+                "top.sls": b"base:\n",
+                'odd/a b/\u00fc "q" & ?.txt': b"x",
+                "odd/-dash": b"y",
+                "odd/tab\tname": b"t",
+                "odd/new\nline": b"n",
+                "odd/back\\slash": b"b",
+                "Case": b"1",
+                "case": b"2",
+                "empty": b"",
+                "run.sh": b"#!/bin/sh\n",
+                "lfs.bin": b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n",
+                "states/big": bytes(range(256)) * 2000,
+                "states/sub/init.sls": b"s",
+                "states/sub/deep/er/x": b"",
+                "deadbeef": b"a name like a commit",
+            },
+            {
+                "states/link.sls": "../top.sls",
+                "states/sub/far": "../../odd/-dash",
+                "dirlink": "states",
+                "lost": "nowhere",
+                "loop": "loop",
+                "out": "../../../../etc/passwd",
+            },
+        )
+        os.chmod(os.path.join(repo.path, "run.sh"), 0o755)
+        tree = repo.commit({})
+        repo.git("update-index", "--add", "--cacheinfo", f"160000,{tree},mod")
+        repo.git("commit", "--quiet", "-m", "module")
+        self.first = repo.git("rev-parse", "HEAD")
+        for name in ("dev", "feature/x.y", "-odd"):
+            repo.git("update-ref", f"refs/heads/{name}", self.first)
+        for name in ("v1", "dev"):
+            repo.git("update-ref", f"refs/tags/{name}", self.first)
+        repo.git("tag", "-a", "annotated", "-m", "m")
+        repo.git("checkout", "--quiet", "refs/heads/dev")
+        repo.commit({"only-dev": b"d"})
+        repo.git("update-ref", "refs/heads/dev", "HEAD")
+        repo.git("checkout", "--quiet", "master")
+        repo.commit({"states/more.sls": b"more"})
+
+    def options(self, case: Mapping[str, Any]) -> dict[str, Any]:
+        """Of one row."""
+        given = {name: value for name, value in case.items() if name != "remote"}
+        remote: Any = {self.repo.url: case["remote"]} if "remote" in case else self.repo.url
+        return {"gitfs_remotes": [remote], **given}
+
+    def stock(self, cases: Mapping[str, Any], more: list[str]) -> Any:
+        """What stock says to all of them."""
+        done = subprocess.run(
+            [
+                f"{peer_venv('3008')}/bin/python",
+                "-c",
+                ASK,
+                os.path.join(self.home, "stock"),
+                json.dumps(cases),
+                json.dumps(more),
+            ],
+            env={**ENVIRON, "PYTHONPATH": ""},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise AssertionError(done.stderr[-3000:])
+        return json.loads(done.stdout)
+
+    def ours(self, given: Mapping[str, Any], more: list[str]) -> Any:
+        """What we say."""
+        folder = os.path.join(self.home, "ours")
+        state = work.fetch(fetch_request(folder, self.repo.url))["state"]
+        refs = {ref: Tip(*tip) for ref, tip in state["refs"].items()}
+        repository = Repository(os.path.join(folder, state["repo"]), state["large"])
+        config = MasterConfig(**given)
+        remotes, wrong = remotes_of(config.value)
+        self.assertEqual(wrong, [])
+        source = GitFiles(
+            "/c", "sha256", maybeDeferred, lambda request: maybeDeferred(work.serve, request)
+        )
+        source.show(GitView([Served(each, folder, repository, refs) for each in remotes]))
+        server = FileServer([source], config, maybeDeferred)
+        found: dict[str, Any] = {"envs": server.envs()}
+        for env in [*found["envs"], *more]:
+            files = self.value(server.list_now("files", env, ""))
+            told = found[env] = {
+                "files": files,
+                "dirs": self.value(server.list_now("dirs", env, "")),
+                "empty": self.value(server.list_now("empty_dirs", env, "")),
+                "links": self.value(server.links_now(env, "")),
+                "hashes": {},
+                "modes": {},
+            }
+            for path in files:
+                hashed, numbers = self.value(server.file_hash_and_stat("|" + path, env))
+                told["hashes"][path] = hashed["hsum"] if hashed else ""
+                told["modes"][path] = numbers[0] if numbers else None
+        return found
+
+    def value(self, answer: Any) -> Any:
+        """What is at hand, or has come."""
+        return self.successResultOf(maybeDeferred(lambda: answer))
+
+    def test_alike(self) -> None:
+        """For each mapping: the same environments, files, directories, links, hashes and modes."""
+        given = {name: self.options(case) for name, case in CASES.items()}
+        more = [self.first, self.first[:9], "nowhere-else"]
+        stock = self.stock(given, more)
+        for name, theirs in stock.items():
+            mine = self.ours(given[name], more)
+            self.assertEqual(mine["envs"], theirs["envs"], name)
+            for env in theirs:
+                if env != "envs":
+                    for what in theirs[env]:
+                        self.assertEqual(mine[env][what], theirs[env][what], (name, env, what))
+
+
+@needs_peers
+class ServedTests(SynchronousTestCase):
+    """A master of ours, a C{git daemon}, and a stock minion."""
+
+    def test_push_to_state(self) -> None:
+        """
+        The first state runs from git; what is pushed is fetched by C{fileserver.update}, which
+        names the commits, and the next run is of the new one; a server that is away is told, and
+        the last good commit is run; a new mapping counts after a reload.
+        """
+        home = scratch(self)
+        repo = Repo(os.path.join(home, "git/states"))
+        target = os.path.join(home, "written")
+        first = repo.commit(self.states(target, "one"))
+        (port,) = reserve_ports(1)
+        served = self.git_daemon(os.path.join(home, "git"), port)
+        url = f"git://127.0.0.1:{port}/states"
+        options: dict[str, Any] = {
+            "fileserver_backend": ["roots", "git"],
+            "gitfs_remotes": [url],
+            "gitfs_update_interval": 0,
+            "auto_accept": True,
+        }
+        master = OurMaster(home, **options).up()
+        self.addCleanup(master.stop)
+        minion = StockMinion(home, "3008", master).up()
+        self.addCleanup(minion.stop)
+        until("the minion", lambda: "True" in master.command("salt", "*", "test.ping").stdout)
+
+        self.apply(master)
+        self.assertEqual(Path(target).read_text(), "one\n")
+
+        second = repo.commit(self.states(target, "two"))
+        told = self.update(master)
+        ref = "refs/remotes/origin/master"
+        self.assertEqual(told[url]["changed"], {ref: [first, second]})
+        self.apply(master)
+        self.assertEqual(Path(target).read_text(), "two\n")
+
+        served.terminate()
+        served.wait()
+        told = self.update(master)
+        self.assertIn("unable to connect", told[url]["error"])
+        self.assertEqual(told[url]["refs"], {ref: second})
+        status = master.command("status")
+        self.assertEqual(status.returncode, 3, status.stdout)
+        self.assertIn("its last good commits are served", status.stdout)
+        Path(target).unlink()
+        self.apply(master)
+        self.assertEqual(Path(target).read_text(), "two\n")
+
+    def states(self, target: str, word: str) -> dict[str, bytes]:
+        """A top file, a state and what it copies."""
+        sls = f"{target}:\n  file.managed:\n    - source: salt://web/files/word\n"
+        return {
+            "top.sls": b"base:\n  '*':\n    - web\n",
+            "web/init.sls": sls.encode(),
+            "web/files/word": f"{word}\n".encode(),
+        }
+
+    def apply(self, master: OurMaster) -> None:
+        """Run the states."""
+        done = master.command("salt", "*", "state.apply", "--out", "json")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def update(self, master: OurMaster) -> Any:
+        """What the runner says of the remotes."""
+        done = master.command("salt-run", "fileserver.update", "--out", "json")
+        return json.loads(done.stdout)["gitfs"]
+
+    def git_daemon(self, top: str, port: int) -> subprocess.Popen[bytes]:
+        """Serve the repositories in a directory."""
+        args = ["git", "daemon", "--export-all", "--reuseaddr", "--listen=127.0.0.1"]
+        process = subprocess.Popen(
+            [*args, f"--port={port}", f"--base-path={top}", top],
+            env=ENVIRON,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+        def end() -> None:
+            if process.poll() is None:
+                os.killpg(process.pid, 15)
+                process.wait()
+
+        self.addCleanup(end)
+        return process

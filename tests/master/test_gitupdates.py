@@ -1,0 +1,302 @@
+"""
+Who has remotes fetched, when, and what is told of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from twisted.internet.defer import Deferred, ensureDeferred, maybeDeferred, succeed
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.config.git import GitRemote
+from saltwisted.config.options import MasterConfig
+from saltwisted.errors import RemoteError
+from saltwisted.master.gitupdates import EVENT, FETCH_ENTRY, FIRST, GitUpdates, key_of
+from saltwisted.stores.git.source import GitFiles
+from tests.harness import scratch
+
+MASTER = "refs/remotes/origin/master"
+
+
+def state(commit: str, branch: str = "master", repo: str = "repo.1") -> dict[str, Any]:
+    """What a worker says of a repository with one branch."""
+    tip = [commit * 40] * 3
+    return {"repo": repo, "refs": {f"refs/remotes/origin/{branch}": tip}, "large": {}, "at": 1.0}
+
+
+class Worker:
+    """Answers when the test says; remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Any] = {}
+        self.fetches: list[tuple[dict[str, Any], Deferred[Any]]] = []
+
+    def call(self, entry: str, payload: Any, timeout: float) -> Deferred[Any]:
+        """A request."""
+        if entry != FETCH_ENTRY:
+            return succeed({"states": dict.fromkeys(payload["folders"], self.known)})
+        answer: Deferred[Any] = Deferred()
+        self.fetches.append((payload, answer))
+        return answer
+
+    def urls(self) -> list[str]:
+        """Of fetches that are not answered yet."""
+        return [request["url"] for request, _ in self.fetches]
+
+    def answer(self, url: str, value: Any) -> None:
+        """Answer the first that waits."""
+        for number, (request, answer) in enumerate(self.fetches):
+            if request["url"] == url:
+                del self.fetches[number]
+                answer.errback(value) if isinstance(value, Exception) else answer.callback(value)
+                return
+        raise AssertionError(f"nobody fetches {url}")
+
+
+class UpdatesTestCase(SynchronousTestCase):
+    """A service with two remotes."""
+
+    remotes: Any = ("/one", {"/two": [{"name": "second"}, {"mountpoint": "m"}]})
+
+    def setUp(self) -> None:
+        """Not started yet."""
+        self.clock = Clock()
+        self.worker = Worker()
+        self.events: list[tuple[str, Any]] = []
+        self.counters: Counter[str] = Counter()
+        self.config = MasterConfig(cachedir=scratch(self), gitfs_remotes=list(self.remotes))
+        self.source = GitFiles("/c", "sha256", maybeDeferred, lambda request: succeed({}))
+        self.updates = GitUpdates(
+            self.clock,
+            self.config,
+            self.source,
+            self.worker,
+            lambda tag, data: self.events.append((tag, data)),
+            self.counters,
+            self.clock.seconds,
+            lambda: 0.5,
+        )
+        self.addCleanup(self.updates.stopService)
+
+    def start(self) -> Deferred[Any]:
+        """Start it."""
+        return ensureDeferred(self.updates.startService())
+
+    def started(self, *urls: str) -> None:
+        """Started, and these remotes have come."""
+        begun = self.start()
+        for url in urls or ("/one", "/two"):
+            self.worker.answer(url, {"state": state("a")})
+        self.clock.advance(1)
+        self.successResultOf(begun)
+
+
+class StartTests(UpdatesTestCase):
+    """The start."""
+
+    def test_first(self) -> None:
+        """A start waits until new remotes have come, and serves them then."""
+        begun = self.start()
+        self.assertNoResult(begun)
+        self.worker.answer("/one", {"state": state("a")})
+        self.assertEqual(self.source.envs(), ["base"])
+        self.worker.answer("/two", {"state": state("b", "dev")})
+        self.clock.advance(1)
+
+        self.successResultOf(begun)
+        self.assertEqual(self.source.envs(), ["base", "dev"])
+
+    def test_dead(self) -> None:
+        """A remote that does not answer holds a start up for seconds, and no other remote."""
+        begun = self.start()
+        self.worker.answer("/one", {"state": state("a")})
+        self.clock.advance(FIRST + 1)
+
+        self.successResultOf(begun)
+        self.assertEqual(self.source.envs(), ["base"])
+        self.assertEqual(self.worker.urls(), ["/two"])
+
+    def test_known(self) -> None:
+        """What was fetched before a restart is served at once, before any remote has answered."""
+        self.worker.known = state("a", "old")
+
+        self.successResultOf(self.start())
+
+        self.assertEqual(self.source.envs(), ["old"])
+
+
+class PaceTests(UpdatesTestCase):
+    """When remotes are asked."""
+
+    def test_interval(self) -> None:
+        """Each remote is asked again after its interval, and never twice at a time."""
+        self.started()
+        self.assertEqual(self.worker.urls(), [])
+        self.clock.advance(61)
+        self.assertEqual(self.worker.urls(), ["/one", "/two"])
+        self.clock.advance(600)
+        self.assertEqual(self.worker.urls(), ["/one", "/two"])
+
+    def test_failures(self) -> None:
+        """One that fails is asked ever later, is named, and what it had is served."""
+        self.started()
+        for pause in (60, 120, 240):
+            self.clock.advance(pause + 1)
+            self.worker.answer("/one", {"error": "gone"})
+            if "/two" in self.worker.urls():
+                self.worker.answer("/two", {"state": state("a")})
+
+        self.assertEqual(self.source.envs(), ["base"])
+        self.assertIn("/one: gone (its last good commits are served)", self.updates.problem)
+        self.assertEqual(self.updates.status()["remotes"]["/one"]["failures"], 3)
+        self.assertEqual(self.counters["git:failed"], 3)
+        self.clock.advance(479)
+        self.assertNotIn("/one", self.worker.urls())
+        self.clock.advance(2)
+        self.worker.answer("/one", {"state": state("b")})
+        self.assertEqual(self.updates.problem, "")
+
+    def test_worker_dies(self) -> None:
+        """A worker that dies, or gives no answer, is a failure as any other."""
+        self.started()
+        self.clock.advance(61)
+        self.worker.answer("/one", RemoteError("WorkerDied", "killed"))
+
+        self.assertIn("killed", self.updates.problem)
+        self.clock.advance(121)
+        self.assertIn("/one", self.worker.urls())
+
+    def test_never(self) -> None:
+        """With an interval of 0 only somebody's word has a remote asked."""
+        self.config.adopt(self.config.evolve(gitfs_update_interval=0), ["gitfs_update_interval"])
+        self.started()
+        self.clock.advance(1e6)
+        self.assertEqual(self.worker.urls(), [])
+        _ = self.updates.update()
+        self.assertEqual(self.worker.urls(), ["/one", "/two"])
+
+
+class UpdateTests(UpdatesTestCase):
+    """Somebody's word."""
+
+    def test_answer(self) -> None:
+        """Who asks hears of the commits of each ref, before and after, and an event says it."""
+        self.started()
+        asked = maybeDeferred(self.updates.update, ["second"])
+        self.worker.answer("/two", {"state": state("b")})
+
+        found = self.successResultOf(asked)
+
+        change = {MASTER: ["a" * 40, "b" * 40]}
+        self.assertEqual(found, {"second": {"changed": change, "refs": {MASTER: "b" * 40}}})
+        tag, data = self.events[-1]
+        self.assertEqual((tag, data["remote"], data["refs"]), (EVENT, "second", change))
+
+    def test_nothing_new(self) -> None:
+        """Nothing new is no change and no event."""
+        self.started()
+        self.events.clear()
+        asked = maybeDeferred(self.updates.update, ["/one"])
+        self.worker.answer("/one", {"state": state("a")})
+
+        self.assertEqual(self.successResultOf(asked)["/one"]["changed"], {})
+        self.assertEqual(self.events, [])
+
+    def test_after_the_push(self) -> None:
+        """Who asks while a fetch runs waits for one that begins later; all who do share it."""
+        self.started()
+        first = maybeDeferred(self.updates.update, ["/one"])
+        later = [maybeDeferred(self.updates.update, ["/one"]) for _ in range(3)]
+        self.worker.answer("/one", {"state": state("a")})
+        self.successResultOf(first)
+        for each in later:
+            self.assertNoResult(each)
+        self.assertEqual(self.worker.urls(), ["/one"])
+        self.worker.answer("/one", {"state": state("b")})
+
+        for each in later:
+            self.assertEqual(self.successResultOf(each)["/one"]["refs"], {MASTER: "b" * 40})
+        self.assertEqual(self.worker.urls(), [])
+
+    def test_error(self) -> None:
+        """Who asks hears why a remote failed, and what of the others."""
+        self.started()
+        asked = maybeDeferred(self.updates.update)
+        self.worker.answer("/one", {"error": "gone"})
+        self.worker.answer("/two", {"state": state("b")})
+
+        found = self.successResultOf(asked)
+
+        self.assertEqual(found["/one"]["error"], "gone")
+        self.assertEqual(found["/one"]["refs"], {MASTER: "a" * 40})
+        self.assertNotIn("error", found["second"])
+
+    def test_damaged(self) -> None:
+        """A damaged repository is made anew, once, however often somebody meets the damage."""
+        self.started()
+        folder = self.source.view.served[0].folder
+        for _ in range(5):
+            self.source._tell(folder)
+
+        ((request, _),) = self.worker.fetches
+
+        self.assertEqual((request["url"], request["fresh"]), ("/one", True))
+        self.worker.answer("/one", {"state": state("a", repo="repo.2")})
+        self.assertEqual(self.worker.urls(), [])
+        self.assertTrue(self.source.view.served[0].repository.path.endswith("repo.2"))
+
+
+class ReloadTests(UpdatesTestCase):
+    """Remotes and mappings at runtime."""
+
+    def reload(self, **options: Any) -> None:
+        """New values."""
+        self.config.adopt(self.config.evolve(**options), list(options))
+        self.updates.reconfigure()
+
+    def test_remotes(self) -> None:
+        """A new remote is fetched, one that is gone is served no more, the others go on."""
+        self.started()
+        self.reload(gitfs_remotes=["/one", "/three"])
+        self.assertEqual(self.worker.urls(), ["/three"])
+        self.worker.answer("/three", {"state": state("c", "dev")})
+
+        self.assertEqual(self.source.envs(), ["base", "dev"])
+        self.assertEqual(list(self.updates.status()["remotes"]), ["/one", "/three"])
+        self.clock.advance(61)
+        self.assertEqual(self.worker.urls(), ["/one", "/three"])
+
+    def test_mapping(self) -> None:
+        """A mapping that changes counts at once, and nothing is fetched for it."""
+        self.started()
+        self.reload(gitfs_base="trunk")
+
+        self.assertEqual(self.source.envs(), ["master"])
+        self.assertEqual(self.worker.urls(), [])
+
+    def test_wrong(self) -> None:
+        """A remote that cannot work is named; the others are served."""
+        self.started()
+        self.reload(gitfs_remotes=["/one", "ext::sh -c x"])
+
+        self.assertIn("is no URL of a remote", self.updates.problem)
+        self.assertEqual(self.source.envs(), ["base"])
+
+
+class KeyTests(SynchronousTestCase):
+    """Where repositories are."""
+
+    def test_own(self) -> None:
+        """T-GIT-1: remotes that are reached in different ways never share a folder."""
+        ways: list[dict[str, Any]] = [
+            {}, {"user": "a"}, {"user": "b"}, {"privkey": "/k"}, {"refspecs": ("+a:refs/tags/a",)},
+        ]  # fmt: skip
+        keys = [key_of(GitRemote(id="/r", url="/r", **way)) for way in ways]
+        keys += [key_of(GitRemote(id="/s", url="/s"))]
+
+        self.assertEqual(len(set(keys)), 6)
+        self.assertEqual(keys[0], key_of(GitRemote(id="/r", url="/r", mountpoint="m", name="n")))
+        self.assertTrue(all(key.isalnum() for key in keys))
