@@ -22,6 +22,7 @@ import saltwisted
 from saltwisted.modules import _file_source
 from saltwisted.worker.exceptions import MinionError
 from saltwisted.worker.fetch import fetch
+from saltwisted.worker.git import program
 from tests.certificates import Authority
 from tests.modules.harness import load
 
@@ -33,6 +34,7 @@ KNOWN = {
     "modules/_http.py": "where the caller says verify_ssl=False",
     "worker/fetch.py": "where the caller says verify_ssl=False",
     "worker/process/ldap.py": "where the configuration says auth.ldap.no_verify",
+    "worker/git/program.py": "where the configuration says ssl_verify: False",
     "worker/pillar/git.py": "where the configuration says git_pillar_ssl_verify: False",
     "transports/ssl_options.py": "where the configuration says cert_reqs: CERT_NONE",
 }
@@ -122,11 +124,26 @@ class TlsTests(SynchronousTestCase):
                 return False
             return pieces == [b"content"]
 
+        def git(url: str) -> bool:
+            """Whether git has asked; what it is told is no repository."""
+            home = pathlib.Path(self.folders[0], "home").absolute()
+            home.mkdir(exist_ok=True)
+            (home / ".gitconfig").write_text(
+                f"[http]\n sslCAInfo = {os.path.abspath(self.trusted.ca)}\n"
+            )
+            environ = {**program.environment({}), "HOME": str(home), "GIT_CONFIG_NOSYSTEM": "1"}
+            try:
+                program.run(["ls-remote", url], environ, seconds=30)
+            except program.GitError as error:
+                return "certificate" not in error.text
+            return True
+
         opts = {"cachedir": self.folders[0], "file_roots": {}, "renderer": "jinja|yaml"}
         opts["ca_bundle"] = self.trusted.ca
         asked = load("http", salt={"config.get": lambda name, default: default}, opts=opts)
         return {
             "fetch": fetched,
+            "git": git,
             "http.query": lambda url: asked.query(url).get("body") == "content",
             "file.source_list": lambda url: bool(_file_source._reachable(url)),
         }

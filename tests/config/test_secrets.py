@@ -80,8 +80,8 @@ class DeclaredTests(SynchronousTestCase):
     def test_marks(self) -> None:
         """A secret option has the type that it would have without the mark, and is handed on."""
         self.assertEqual(MasterConfig.fields["cluster_secret"], "str | None")
-        self.assertEqual(MasterConfig.fields["gitfs_password"], "str")
-        self.assertIn("gitfs_password", MasterConfig.handed_on)
+        self.assertEqual(MasterConfig.fields["winrepo_password"], "str")
+        self.assertIn("winrepo_password", MasterConfig.handed_on)
         self.assertIn("cluster_secret", MasterConfig.secret)
         self.assertNotIn("cluster_secret", MinionConfig.secret)
         self.assertGreater(len(SECRETS), 15)
