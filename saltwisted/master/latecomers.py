@@ -17,8 +17,8 @@ from twisted.logger import Logger
 from saltwisted.domain.latecomers import Latecomers
 from saltwisted.errors import StoreError
 from saltwisted.master.ground import Ground
-from saltwisted.master.turns import in_turns
 from saltwisted.transports.deferreds import let_go
+from saltwisted.transports.turns import in_turns
 
 EVERY = 1.0
 SLICE = 200

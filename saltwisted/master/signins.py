@@ -30,8 +30,8 @@ from twisted.logger import Logger
 from saltwisted.domain.keys import Answer, SignIn, Verdict, clean_key, judge, valid_minion_id
 from saltwisted.domain.pace import Pace
 from saltwisted.errors import StoreError, WireError
-from saltwisted.master import turns
 from saltwisted.master.ground import Ground
+from saltwisted.transports import turns
 from saltwisted.transports.deferreds import let_go
 from saltwisted.transports.threads import Threads
 from saltwisted.wire.commands import Auth

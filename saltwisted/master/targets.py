@@ -25,9 +25,9 @@ from saltwisted.domain.targeting.selection import (
     selecting,
 )
 from saltwisted.errors import SaltwistedError
-from saltwisted.master import turns
-from saltwisted.master.turns import in_turns, pause
 from saltwisted.master.workers import WorkerPool
+from saltwisted.transports import turns
+from saltwisted.transports.turns import in_turns, pause
 
 ENTRY = "saltwisted.worker.process.targetwork:serve"
 TOGETHER = 250

@@ -2,18 +2,23 @@
 Writes to one database: one transaction at a time, and what comes meanwhile is the next one.
 
 Reaching the disk costs the same for one row and for many. So what comes in one turn of the reactor
-is written together: the first row of it does not go alone.
+is written together: the first row of it does not go alone. Those who waited for it are told a few
+per turn: what each of them does then may take a millisecond.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
+from time import thread_time
 from typing import Any, Generic, TypeVar
 
 from twisted.internet.defer import Deferred
 
 T = TypeVar("T")
 
+PORTION = 0.001
+"""Seconds of the reactor thread's CPU for which those who waited are told in one turn."""
 Later = Callable[[Callable[[], None]], object]
 """Calls something when this turn of the reactor is over."""
 
@@ -38,6 +43,7 @@ class Batches(Generic[T]):
         # From the first row of a turn to the end of its transaction
         self._busy = False
         self._idle: list[Deferred[None]] = []
+        self._ended: deque[tuple[Deferred[None], Any]] = deque()
 
     def add(self, work: T) -> Deferred[None]:
         """
@@ -55,7 +61,7 @@ class Batches(Generic[T]):
     def written(self) -> Deferred[None]:
         """Fires when nothing waits any more."""
         done: Deferred[None] = Deferred()
-        if self._busy:
+        if self._busy or self._ended:
             self._idle.append(done)
         else:
             done.callback(None)
@@ -64,21 +70,34 @@ class Batches(Generic[T]):
     def _go(self) -> None:
         if not self._queue:
             self._busy = False
-            idle, self._idle = self._idle, []
-            for each in idle:
-                each.callback(None)
             return
         batch, self._queue = self._queue, []
 
         def ended(result: Any) -> None:
+            tells = bool(self._ended)
+            self._ended.extend((done, result) for _, done in batch)
             self._go()
-            for _, done in batch:
-                if done.called:
-                    # Whoever waited has cancelled
-                    continue
-                if result is None:
-                    done.callback(None)
-                else:
-                    done.errback(result)
+            if not tells:
+                self._tell()
 
         self._write([work for work, _ in batch]).addBoth(ended)  # type: ignore[unused-awaitable]
+
+    def _tell(self) -> None:
+        """Those whose transaction has ended, in their order."""
+        until = thread_time() + PORTION
+        while self._ended:
+            done, result = self._ended.popleft()
+            if done.called:
+                # Whoever waited has cancelled
+                continue
+            if result is None:
+                done.callback(None)
+            else:
+                done.errback(result)
+            if self._ended and self._later is not at_once and thread_time() > until:
+                self._later(self._tell)
+                return
+        if not self._busy:
+            idle, self._idle = self._idle, []
+            for each in idle:
+                each.callback(None)

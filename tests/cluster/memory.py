@@ -7,6 +7,7 @@ stores are waited for by L{Nodes.until}.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -212,6 +213,7 @@ class Node(Rig):
             counters=self.counters,
             window=float(self.config.publish_window),
         )
+        self.forward.rows.portion = math.inf
         self.relay = Events(
             nodes.clock,
             name,

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from typing import Any
 
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.protocol import Protocol
+from twisted.internet.task import LoopingCall
 from twisted.logger import Logger, LogLevel, formatEvent
 from twisted.trial.unittest import TestCase
 
@@ -20,6 +22,7 @@ from saltwisted.cluster.links import peers
 from saltwisted.cluster.links.peers import Peers
 from saltwisted.domain.replica.certificates import NodeKey
 from saltwisted.errors import RemoteError, RequestTimeout, TransportClosed
+from saltwisted.transports import turns
 from tests.cluster.rig import PeerNode, introduce, remove, run, until
 
 
@@ -127,6 +130,40 @@ class LinkTests(Pair):
             self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
             with self.assertRaises(RemoteError):
                 await ours.ask("unknown", b"")
+
+        return run(play())
+
+    def test_in_turns(self) -> Deferred[Any]:
+        """
+        However many words one read brings, a turn of the reactor works on a portion of them, in
+        their order; the last count too when the peer hangs up behind them.
+        """
+        self.patch(turns, "PORTION", -1.0)
+
+        async def play() -> None:
+            turn = 0
+
+            def count() -> None:
+                nonlocal turn
+                turn += 1
+
+            counting = LoopingCall(count)
+            ours, _ = await self.linked()
+            got: list[tuple[int, bytes]] = []
+            self.b.peers.answer("row", lambda node, body: got.append((turn, body)))
+            self.addCleanup(counting.stop)
+            counting.start(0)
+            sent = [b"%d" % number for number in range(60)]
+
+            for body in sent:
+                ours.tell("row", body)
+            await until(lambda: len(got) > 20, "some")
+            ours.close("a test", polite=True)
+            await until(lambda: len(got) == len(sent), "all of them")
+
+            self.assertEqual([body for _, body in got], sent)
+            seen = Counter(turn for turn, _ in got[:20])
+            self.assertEqual(set(seen.values()), {1})
 
         return run(play())
 

@@ -21,7 +21,6 @@ from twisted.trial.unittest import SynchronousTestCase
 from saltwisted.config.options import MasterConfig
 from saltwisted.domain.jid import JidMaker
 from saltwisted.domain.operations.table import Operations
-from saltwisted.master import turns
 from saltwisted.master.automation.schedule import MasterSchedule
 from saltwisted.master.automation.schedulecontrol import ScheduleControl
 from saltwisted.master.autosign import Autosign
@@ -49,6 +48,7 @@ from saltwisted.stores.secrets import SecretFile
 from saltwisted.stores.sessions import SessionStore
 from saltwisted.stores.tokens import TokenFiles
 from saltwisted.testing.jobs import MemoryJobs
+from saltwisted.transports import turns
 from saltwisted.transports.bus import EventBus
 from saltwisted.transports.localdoor import LocalDoor
 from saltwisted.wire.crypticle import SessionKey, open_sealed, seal

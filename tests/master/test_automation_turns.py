@@ -15,7 +15,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain import schedulebook
 from saltwisted.domain.reactions import entries as reading
-from saltwisted.master import turns
+from saltwisted.transports import turns
 from tests.master.reacting import Reacting
 from tests.master.rig import Rig
 from tests.master.test_schedule import ScheduleRig

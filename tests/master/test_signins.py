@@ -13,8 +13,9 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.pace import BURST
-from saltwisted.master import signins, turns
+from saltwisted.master import signins
 from saltwisted.master.signins import BATCH, HELD_FOR, PLACES, SignIns
+from saltwisted.transports import turns
 from saltwisted.wire.commands import Auth, parse_command
 from tests.master.rig import Rig
 from tests.wire.recorded import key

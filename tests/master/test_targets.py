@@ -14,8 +14,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from saltwisted.domain.acl import Judging
 from saltwisted.domain.targeting.selection import Universe
 from saltwisted.errors import RemoteError
-from saltwisted.master import turns
 from saltwisted.master.targets import Targets
+from saltwisted.transports import turns
 from saltwisted.worker.process.targetwork import serve
 
 

@@ -271,6 +271,8 @@ class JobNode(SimNode):
             counters=self.counters,
             window=WINDOW,
         )
+        # As long as a turn takes here, all goes by the seed
+        self.forward.rows.portion = math.inf
         self.where.arrived = self.forward.arrived
         self.jobs_shipping.startService()
         self.where.startService()

@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.errors import StoreError
+from saltwisted.stores import batches as module
 from saltwisted.stores.batches import Batches
 
 
@@ -64,6 +65,32 @@ class BatchesTests(SynchronousTestCase):
         self.assertEqual((self.writes[1][0], turns), (["c"], []))
         self.writes[1][1].callback(None)
         self.successResultOf(third)
+        self.successResultOf(written)
+
+    def test_told_in_turns(self) -> None:
+        """
+        Those whose rows are on disk are told a few per turn, in their order; nobody is told of the
+        next transaction before them, and all is written when the last has been told.
+        """
+        self.patch(module, "PORTION", -1.0)
+        turns: list[Callable[[], None]] = []
+        batches: Batches[str] = Batches(self.write, turns.append)
+        told: list[str] = []
+        for name in "abc":
+            batches.add(name).addCallback(lambda _, name=name: told.append(name))
+        written = batches.written()
+        turns.pop()()
+        batches.add("d").addCallback(lambda _: told.append("d"))
+
+        self.writes[0][1].callback(None)
+        self.assertEqual((told, len(turns)), (["a"], 1))
+        self.writes[1][1].callback(None)
+        seen = []
+        while turns:
+            turns.pop()()
+            seen.append(list(told))
+
+        self.assertEqual(seen, [["a", "b"], ["a", "b", "c"], ["a", "b", "c", "d"]])
         self.successResultOf(written)
 
     def test_cancelled(self) -> None:

@@ -33,6 +33,7 @@ from saltwisted.interfaces import IPeers
 from saltwisted.stores.jobs.store import JobStore
 from saltwisted.transports.bus import EventBus
 from saltwisted.transports.deferreds import as_deferred, let_go
+from saltwisted.transports.turns import Line
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 JOB = "job"
@@ -74,6 +75,7 @@ class Forward:
 
     @param publish: sends a job map to this node's minions.
     @param returns: is told of returns.
+    @ivar rows: other nodes' rows that are new here, a few hundred at once.
     """
 
     log = Logger()
@@ -107,6 +109,7 @@ class Forward:
         self._unreached: OrderedDict[str, tuple[str, ...]] = OrderedDict()
         self._timer: IDelayedCall | None = None
         self._pauses: set[Deferred[None]] = set()
+        self.rows: Line[Entry] = Line(clock, self._row)
         told = jobs.replica.told
         told.on_stored(self._entries)
         told.on_new(self._new)
@@ -123,6 +126,7 @@ class Forward:
         for pause in tuple(self._pauses):
             pause.cancel()
         self._returns.stop()
+        self.rows.stop()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -319,12 +323,16 @@ class Forward:
 
     def _new(self, entries: Sequence[Entry]) -> None:
         """Rows of other nodes that were new here; minions that returned are not sent the job."""
-        for entry in entries:
-            if entry.kind == "return":
-                _announce(self._bus, *self._note_return(entry), entry.stream.node)
-        for entry in entries:
-            if entry.kind == "job":
-                self._job_row(entry)
+        for kind in ("return", "job"):
+            for entry in entries:
+                if entry.kind == kind:
+                    self.rows.put(entry)
+
+    def _row(self, entry: Entry) -> None:
+        if entry.kind == "job":
+            self._job_row(entry)
+        else:
+            _announce(self._bus, *self._note_return(entry), entry.stream.node)
 
     def _note_return(self, entry: Entry) -> tuple[str, str, float, bytes]:
         fields = entry.fields()

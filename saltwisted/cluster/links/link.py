@@ -43,6 +43,7 @@ from saltwisted.transports.deferreds import as_deferred, let_go
 from saltwisted.transports.reasons import why
 from saltwisted.transports.ticks import next_tick
 from saltwisted.transports.tls import Session
+from saltwisted.transports.turns import Line
 
 ANSWER_TIME = 10.0
 """Seconds that a question may take, unless its asker says otherwise."""
@@ -140,11 +141,17 @@ class Bulk(Protocol):
 
 @implementer(IPushProducer)
 class Wire(amp.AMP):
-    """The AMP side of a link: three commands, and knowing when the peer does not read."""
+    """
+    The AMP side of a link: three commands, and knowing when the peer does not read.
 
-    def __init__(self, link: Link) -> None:
+    One read may bring a hundred boxes. They are worked on in turns of the reactor, and while some
+    stand in line no more is read.
+    """
+
+    def __init__(self, link: Link, clock: Any) -> None:
         self._link = link
         self.hurry: IDelayedCall | None = None
+        self._boxes: Line[amp.Box] = Line(clock, self._take, self._standing)
         super().__init__()
 
     def connectionMade(self) -> None:
@@ -159,6 +166,25 @@ class Wire(amp.AMP):
         """Every byte is a sign of life."""
         self._link.note_life()
         super().dataReceived(data)
+
+    def ampBoxReceived(self, box: amp.Box) -> None:
+        """A command or an answer; the order of all is that in which they came."""
+        self._boxes.put(box)
+
+    def _take(self, box: amp.Box) -> None:
+        try:
+            super().ampBoxReceived(box)
+        except amp.NoEmptyBoxes:
+            self._link.close("a message that is neither a command nor an answer")
+
+    def _standing(self, stands: bool) -> None:
+        transport: Any = self.transport
+        if transport is not None:
+            (transport.pauseProducing if stands else transport.resumeProducing)()
+
+    def forget(self) -> None:
+        """Nothing that the peer has said and that stands in line counts any more."""
+        self._boxes.stop()
 
     def pauseProducing(self) -> None:
         """The peer does not keep up: words wait with the link."""
@@ -194,7 +220,8 @@ class Wire(amp.AMP):
         return {}
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """Both connections end together."""
+        """Both connections end together; what came before that counts."""
+        self._boxes.drain()
         super().connectionLost(reason)
         _no_hurry(self)
         self._link.close("the connection was lost")
@@ -234,7 +261,7 @@ class Link:
         self.closed = ""
         self.release = ""
         self.since = 0.0
-        self.wire = Wire(self)
+        self.wire = Wire(self, clock)
         self.bulk = Bulk(self)
         self._clock = clock
         self._answers = answers
@@ -310,6 +337,8 @@ class Link:
         self._waiting_bytes = 0
         self.bulk.clear()
         self.arrivals.clear()
+        if not polite:
+            self.wire.forget()
         for protocol in (self.wire, self.bulk):
             transport: Any = protocol.transport
             if transport is not None and polite:

@@ -22,8 +22,8 @@ from saltwisted.master.automation.pause import Pause
 from saltwisted.master.automation.reactions import Reactions
 from saltwisted.master.automation.telling import OWN, RUN, Telling, Waiting
 from saltwisted.master.ground import Ground
-from saltwisted.master.turns import in_turns
 from saltwisted.transports.bus import Fired
+from saltwisted.transports.turns import in_turns
 
 MANAGE = "salt/reactors/manage/"
 """By these stock's runner talks to its reactor."""

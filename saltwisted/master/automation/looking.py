@@ -16,8 +16,8 @@ from saltwisted.master.automation.acts import Acts, step_of
 from saltwisted.master.automation.reactions import NOT_RUNNING, Reactions
 from saltwisted.master.automation.rendering import ENTRY, TIMEOUT, Rendering
 from saltwisted.master.automation.telling import Waiting
-from saltwisted.master.turns import in_turns
 from saltwisted.master.workers import WorkerPool
+from saltwisted.transports.turns import in_turns
 
 
 class Looking:

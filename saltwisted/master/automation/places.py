@@ -12,7 +12,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from saltwisted.master import turns
+from saltwisted.transports import turns
 from saltwisted.transports.reasons import why
 
 

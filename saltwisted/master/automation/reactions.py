@@ -17,7 +17,7 @@ from twisted.logger import Logger
 from saltwisted.domain.reactions.entries import Entry, Matcher, parse, reading
 from saltwisted.domain.reactions.keeping import part_of
 from saltwisted.errors import RemoteError
-from saltwisted.master.turns import in_turns
+from saltwisted.transports.turns import in_turns
 
 T = TypeVar("T")
 

@@ -30,8 +30,8 @@ from saltwisted.master.automation.rendering import ENTRY, TIMEOUT, Answer, Rende
 from saltwisted.master.automation.telling import SHOWN, Telling, Waiting
 from saltwisted.master.context import Context
 from saltwisted.master.pillars import PillarWorkers
-from saltwisted.master.turns import in_turns
 from saltwisted.transports.deferreds import let_go
+from saltwisted.transports.turns import Line, in_turns
 from saltwisted.wire.msgpack import unpack_bin
 
 BATCH = 32
@@ -66,6 +66,10 @@ class Reactor:
             lambda: max(int(config.reactor_worker_threads), 1),
             lambda: max(int(config.reactor_worker_hwm), 1),
         )
+        # Votes, and rows on a disk, come for many at once
+        self._claimed: Line[Deferred[None]] = Line(
+            ctx.clock, lambda claimed: claimed.callback(None)
+        )
         self._beginning = 0
         self._busy = False
         self._turn: Any = None
@@ -83,6 +87,7 @@ class Reactor:
     def stopService(self) -> None:
         """React to nothing more; what has begun goes on."""
         self._intake.stop()
+        self._claimed.drain()
         self._places.stop()
         self._telling.stop()
         if self._turn is not None and self._turn.active():
@@ -167,6 +172,9 @@ class Reactor:
             steps = self._steps(waiting, answer["chunks"])
             claim = await self._claim(waiting, steps) if steps else None
             if claim is not None:
+                claimed: Deferred[None] = Deferred()
+                self._claimed.put(claimed)
+                await claimed
                 await self._begin(waiting, claim, steps, begun)
         finally:
             self._beginning -= 1

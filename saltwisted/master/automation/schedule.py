@@ -39,8 +39,8 @@ from saltwisted.master.automation.runs import DUTY, ScheduledRuns, local
 from saltwisted.master.calls import Calls
 from saltwisted.master.context import Context
 from saltwisted.master.ground import Ground
-from saltwisted.master.turns import in_turns
 from saltwisted.transports.deferreds import let_go, wait_for
+from saltwisted.transports.turns import in_turns
 
 
 class MasterSchedule:

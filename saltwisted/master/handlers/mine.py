@@ -13,7 +13,7 @@ from typing import Any
 from saltwisted.domain.acl import peer_allows
 from saltwisted.domain.events import weight
 from saltwisted.master.context import Context
-from saltwisted.master.turns import in_turns
+from saltwisted.transports.turns import in_turns
 from saltwisted.wire.commands import MineDelete, MineFlush, MineGet, MineStore
 
 MARK = "__saltmine_acl__"

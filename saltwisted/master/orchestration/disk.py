@@ -26,7 +26,7 @@ from saltwisted.domain.orchestration.copies import (
 from saltwisted.domain.orchestration.words import holder_of
 from saltwisted.errors import StoreError
 from saltwisted.interfaces import IPeers
-from saltwisted.master.turns import pause
+from saltwisted.transports.turns import pause
 from saltwisted.wire.msgpack import pack_bin
 
 LOOK, SEND, READ, JIDS, OPEN = "run-look", "run-lines", "run-read", "run-jids", "run-open"

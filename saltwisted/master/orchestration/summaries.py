@@ -12,7 +12,7 @@ from typing import Any
 from saltwisted.domain.orchestration.copies import NONE, Rank
 from saltwisted.domain.orchestration.words import Run, unpack_line
 from saltwisted.master.orchestration.protocols import IRunRecords
-from saltwisted.master.turns import in_turns
+from saltwisted.transports.turns import in_turns
 
 
 class Summaries:

@@ -9,9 +9,9 @@ from typing import Any
 
 from saltwisted.domain.keys import valid_minion_id
 from saltwisted.master.runner_table import Run, Runner
-from saltwisted.master.turns import in_turns
 from saltwisted.stores.cache import BANKS
 from saltwisted.stores.files import make_dir, read_file, remove, write_atomic
+from saltwisted.transports.turns import in_turns
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 MOST = 64 * 1024 * 1024

@@ -12,7 +12,7 @@ from saltwisted.domain.jid import is_jid, jid_seconds, jid_to_time
 from saltwisted.domain.jobids import claimed_by, record_of_running
 from saltwisted.domain.targeting.globs import globbed
 from saltwisted.master.runner_table import Run, Runner
-from saltwisted.master.turns import in_turns
+from saltwisted.transports.turns import in_turns
 
 NO_JOB = {"Error": "Cannot contact returner or no job with this jid"}
 """Salt's words for a jid that the job cache does not have."""

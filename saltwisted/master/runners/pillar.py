@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from saltwisted.master.runner_table import Run, Runner
-from saltwisted.master.turns import in_turns
+from saltwisted.transports.turns import in_turns
 
 
 def _minion_and_env(minion: str, kwargs: dict[str, Any]) -> tuple[str, str, str | None]:

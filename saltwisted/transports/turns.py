@@ -1,0 +1,117 @@
+"""
+Long loops in the reactor thread, in short turns.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable
+from time import perf_counter, thread_time
+from typing import Any, Generic, TypeVar
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall
+
+T = TypeVar("T")
+
+PORTION = 0.002
+"""Seconds of the reactor thread's CPU in one turn."""
+
+
+def pause(clock: Any) -> Deferred[None]:
+    """Fires in the reactor's next turn."""
+    done: Deferred[None] = Deferred()
+    clock.callLater(0, done.callback, None)
+    return done
+
+
+async def in_turns(clock: Any, items: Iterable[T]) -> AsyncIterator[T]:
+    """The same items, with a turn of the reactor in between whenever one has lasted long enough."""
+    soonest, until = perf_counter() + PORTION, thread_time() + PORTION
+    for item in items:
+        yield item
+        # The kernel is asked for CPU time; a thread cannot have used more of it than has passed
+        if perf_counter() > soonest and thread_time() > until:
+            await pause(clock)
+            soonest, until = perf_counter() + PORTION, thread_time() + PORTION
+
+
+class Line(Generic[T]):
+    """
+    Things that come by themselves, several in one turn of the reactor: each is worked on at once
+    while that is short, and the others stand in line for the next turns. Their order stays.
+
+    @param work: does what one thing asks for; it must not fail.
+    @param standing: told C{True} when things begin to stand in line, and C{False} when none does.
+    @ivar portion: seconds of CPU in one turn; C{None} for L{PORTION}.
+    """
+
+    def __init__(
+        self,
+        clock: Any,
+        work: Callable[[T], object],
+        standing: Callable[[bool], object] = lambda stands: None,
+    ) -> None:
+        self._clock = clock
+        self._work = work
+        self._standing = standing
+        self._things: deque[T] = deque()
+        self._call: IDelayedCall | None = None
+        self._busy = self._stands = self._ended = False
+        self._used = 0.0
+        self.portion: float | None = None
+
+    def __len__(self) -> int:
+        return len(self._things)
+
+    def put(self, thing: T) -> None:
+        """Work on it now, or behind those that came before."""
+        if self._ended:
+            return
+        self._things.append(thing)
+        if not self._busy and self._call is None:
+            # What was used in earlier turns counts too: a turn more now and then costs nothing
+            self._go(self._used <= self._portion)
+
+    @property
+    def _portion(self) -> float:
+        return PORTION if self.portion is None else self.portion
+
+    def drain(self) -> None:
+        """Work on all that stand in line: nothing comes any more."""
+        while self._things and not self._busy:
+            self._work(self._things.popleft())
+        self._settle()
+
+    def stop(self) -> None:
+        """Work on nothing more, nor on what still comes."""
+        self._ended = True
+        self._things.clear()
+        self._settle()
+
+    def _next(self) -> None:
+        self._call, self._used = None, 0.0
+        self._go(True)
+
+    def _go(self, goes: bool) -> None:
+        self._busy, began = True, thread_time()
+        try:
+            while goes and self._things:
+                self._work(self._things.popleft())
+                now = thread_time()
+                self._used, began = self._used + now - began, now
+                goes = self._used <= self._portion
+        finally:
+            self._busy = False
+            self._settle()
+
+    def _settle(self) -> None:
+        """The rest waits for the next turn; whoever brings more is told so."""
+        if self._things and self._call is None:
+            self._call = self._clock.callLater(0, self._next)
+        elif not self._things and self._call is not None:
+            self._call.cancel()
+            self._call = None
+        if self._stands != bool(self._things):
+            self._stands = not self._stands
+            self._standing(self._stands)
