@@ -16,6 +16,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.protocol import Protocol
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger, LogLevel, formatEvent
+from twisted.protocols import amp
 from twisted.trial.unittest import TestCase
 
 from saltwisted.cluster.links import peers
@@ -164,6 +165,19 @@ class LinkTests(Pair):
             self.assertEqual([body for _, body in got], sent)
             seen = Counter(turn for turn, _ in got[:20])
             self.assertEqual(set(seen.values()), {1})
+
+        return run(play())
+
+    def test_no_message(self) -> Deferred[Any]:
+        """What is neither a word nor an answer ends the link, with that reason."""
+
+        async def play() -> None:
+            for box in ({amp.COMMAND: b"Tell", b"word": b"x"}, {b"odd": b"x"}):
+                ours, theirs = await self.linked()
+                ours.wire.sendBox(amp.Box(box))
+                await until(lambda theirs=theirs: theirs.closed, "the end")
+                self.assertIn("neither a command nor an answer", theirs.closed)
+                await until(lambda ours=ours: ours.closed, "the other end")
 
         return run(play())
 

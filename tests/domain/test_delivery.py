@@ -4,7 +4,8 @@ When a job may still be published, when a return is safe, and what is a repetiti
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -177,6 +178,28 @@ class WindowTests(SynchronousTestCase):
                 sent.update(got)
 
         self.assertTrue(all(count == 1 for count in sent.values()), sent)
+
+    def test_nobody_walks(self) -> None:
+        """
+        When something is due is known without a look at each of a thousand open windows, also of
+        those that could not be decided; each window ends at its time.
+        """
+
+        class Walked(OrderedDict[str, Any]):
+            def values(self) -> Any:
+                raise AssertionError("it walks")
+
+            items = values
+
+        self.window._open = Walked()
+        for number in range(100):
+            self.window.started(f"2026070112000000{number:04d}", ["m"], ["m"], 100.0 + number)
+        due = self.window.next_tick()
+
+        closed = [len(self.window.tick(100.0 + now, {})) for now in (29, 30, 31, 200)]
+
+        self.assertEqual((due, closed), (130.0, [0, 1, 1, 98]))
+        self.assertIsNone(self.window.next_tick())
 
 
 class CopiesTests(SynchronousTestCase):

@@ -220,6 +220,33 @@ class ReactionTurnTests(SynchronousTestCase):
         self.assertEqual((sum(most), max(most)), (6, 1))
         self.assertEqual(self.values(made), [0, 1, 2, 3, 4, 5])
 
+    def test_claims_in_turns(self) -> None:
+        """What is claimed for many at once, as by one message with votes, begins in turns."""
+        made = self.reacting([{"t": "@s.sls"}], s=SLS)
+        claims: Any = made.rig.ctx.seams.claims
+        begin, asked = claims.begin, []
+
+        def held(*args: Any) -> Deferred[Any]:
+            asked.append(Deferred())
+            return asked[-1].addCallback(lambda _: begin(*args))
+
+        claims.begin = held
+        for number in range(8):
+            made.rig.bus.fire("t", {"i": number})
+        for _ in range(60):
+            one_turn(made.rig.clock)
+        self.assertEqual(len(asked), 8)
+
+        for each in asked:
+            each.callback(None)
+        begun = [len(made.said("run"))]
+        for _ in range(12):
+            one_turn(made.rig.clock)
+            begun.append(len(made.said("run")))
+
+        self.assertEqual(begun, [0, 1, 2, 3, 4, 5, 6, 7, 8, 8, 8, 8, 8])
+        self.assertEqual(self.values(made), list(range(8)))
+
     def test_changed_while_read(self) -> None:
         """A file that changes while it is being read is read once more."""
         made = self.reacting([], s=SLS)

@@ -167,14 +167,26 @@ class Wire(amp.AMP):
         self._link.note_life()
         super().dataReceived(data)
 
+    def tell(self, word: str, body: bytes, bulk: int) -> None:
+        """
+        A L{Tell}. Most of what nodes say are these, and nobody waits for an answer: they are made
+        and read without what AMP does for each command.
+        """
+        said = {b"word": word.encode(), b"body": body, b"bulk": b"%d" % bulk}
+        self.sendBox(amp.Box({amp.COMMAND: Tell.commandName, **said}))
+
     def ampBoxReceived(self, box: amp.Box) -> None:
         """A command or an answer; the order of all is that in which they came."""
         self._boxes.put(box)
 
     def _take(self, box: amp.Box) -> None:
         try:
-            super().ampBoxReceived(box)
-        except amp.NoEmptyBoxes:
+            if box.get(amp.COMMAND) == Tell.commandName:
+                word = box[b"word"].decode("ascii", "replace")
+                self._link.told(word, box[b"body"], int(box[b"bulk"]))
+            else:
+                super().ampBoxReceived(box)
+        except (amp.NoEmptyBoxes, KeyError, ValueError):
             self._link.close("a message that is neither a command nor an answer")
 
     def _standing(self, stands: bool) -> None:
@@ -202,12 +214,6 @@ class Wire(amp.AMP):
     def hello(self, version: int, cluster: str, release: str) -> dict[str, Any]:
         """The peer dialled us and says which protocol it speaks."""
         return self._link.greeted(version, cluster, release)
-
-    @Tell.responder
-    def tell(self, word: bytes, body: bytes, bulk: int) -> dict[str, Any]:
-        """A word that wants no answer."""
-        self._link.told(word.decode("ascii", "replace"), body, bulk)
-        return {}
 
     @Ask.responder
     def ask(self, word: bytes, body: bytes, bulk: int) -> Deferred[dict[str, Any]]:
@@ -289,7 +295,7 @@ class Link:
 
         def send() -> None:
             inline, bulk = self._body(body)
-            self.wire.callRemote(Tell, word=word.encode(), body=inline, bulk=bulk)
+            self.wire.tell(word, inline, bulk)
 
         self._send(len(body), send)
 

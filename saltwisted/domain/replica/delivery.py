@@ -20,6 +20,7 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping, Sequence
+from heapq import heappop, heappush
 
 from attrs import define, field, frozen
 
@@ -122,6 +123,9 @@ class Window:
         self._born = born
         self._seconds = seconds
         self._open: OrderedDict[str, _Open] = OrderedDict()
+        # A thousand jobs in a burst are a thousand open windows: nobody walks through all of them
+        self._ends: list[tuple[float, str]] = []
+        self._undecided: dict[str, _Open] = {}
         self._early: OrderedDict[str, set[str]] = OrderedDict()
 
     def started(self, jid: str, minions: Iterable[str], own: Iterable[str], now: float) -> None:
@@ -142,6 +146,7 @@ class Window:
         job = self._open.get(jid)
         if job is None:
             job = self._open[jid] = _Open(until)
+            heappush(self._ends, (until, jid))
         # A batch publishes its parts under one jid
         new = set(minions) - job.expected
         job.expected |= new
@@ -259,6 +264,7 @@ class Window:
             # Cut off, or not linked yet after a cut: it may be asked before the window is over
             job.undecided.update(offer.minions)
             job.again = now + ASK_AGAIN
+            self._undecided[offer.jid] = job
             return []
         taken = {minion_id for minions in answers.values() for minion_id in minions}
         free = [m for m in offer.minions if m in job.missing and m not in taken]
@@ -270,9 +276,10 @@ class Window:
     def again(self, now: float) -> list[Offer]:
         """Time has passed, or a node is linked: offers that could not be decided."""
         found = []
-        for jid, job in self._open.items():
-            if not job.undecided or job.again > now:
+        for jid, job in list(self._undecided.items()):
+            if job.again > now:
                 continue
+            del self._undecided[jid]
             minions, job.undecided = job.undecided & job.missing, set()
             if minions and now < job.until:
                 found.append(Offer(jid, tuple(sorted(minions))))
@@ -285,8 +292,10 @@ class Window:
         @param holders: minion to the node that it is on.
         """
         found = []
-        for jid in [jid for jid, job in self._open.items() if job.until <= now]:
+        while self._ends and self._ends[0][0] <= now:
+            jid = heappop(self._ends)[1]
             job = self._open.pop(jid)
+            self._undecided.pop(jid, None)
             missing = job.missing - job.here
             unreached = sorted(m for m in missing if holders.get(m) not in job.published)
             found.append(Closed(jid, tuple(unreached)))
@@ -294,8 +303,10 @@ class Window:
 
     def next_tick(self) -> float | None:
         """When L{tick} or L{again} has something to do."""
-        jobs = self._open.values()
-        return min((min(j.again, j.until) if j.undecided else j.until for j in jobs), default=None)
+        due = [job.again for job in self._undecided.values()]
+        if self._ends:
+            due.append(self._ends[0][0])
+        return min(due, default=None)
 
 
 @frozen
