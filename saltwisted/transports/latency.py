@@ -57,8 +57,8 @@ class LatencyMeter:
     def startService(self) -> None:
         """Begin to measure."""
         self._turned = self._reactor.seconds()
-        # What was used before is not a callback's
-        self._used = time.thread_time()
+        # What is used before the first callback is not that one's: other parts of the daemon start
+        self._used = -1.0
         self._timer = self._reactor.callLater(PERIOD, self._tick)
         self._instrument()
 
@@ -142,7 +142,7 @@ class LatencyMeter:
 
         def timed(*args: Any) -> Any:
             first()
-            if begins:
+            if begins or self._used < 0:
                 self._used = clock()
             try:
                 return original(*args)

@@ -43,7 +43,8 @@ class Line(Generic[T]):
 
     @param work: does what one thing asks for; it must not fail.
     @param standing: told C{True} when things begin to stand in line, and C{False} when none does.
-    @ivar portion: seconds of CPU in one turn; C{None} for L{PORTION}.
+    @ivar portion: seconds of CPU in one turn; C{None} for half of L{PORTION}, since there are
+        several lines, and they have the same turns.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Line(Generic[T]):
 
     @property
     def _portion(self) -> float:
-        return PORTION if self.portion is None else self.portion
+        return PORTION / 2 if self.portion is None else self.portion
 
     def drain(self) -> None:
         """Work on all that stand in line: nothing comes any more."""
