@@ -18,6 +18,7 @@ from typing import Any
 from attrs import define, field
 
 from saltwisted.domain.jid import jid_seconds
+from saltwisted.domain.secrecy import told
 from saltwisted.errors import RemoteError
 
 BEGUN = "begun"
@@ -62,7 +63,11 @@ class JobInParts:
     @classmethod
     def first(cls, user: str, load: Mapping[str, Any], now: float) -> JobInParts:
         """A job of which this is the first part."""
-        return cls(user, _function(load.get("fun")), list(load.get("arg") or []), now)
+        kwargs = load.get("kwargs")
+        metadata = kwargs.get("metadata") if isinstance(kwargs, Mapping) else None
+        # As it is recorded: of a secret one only its shape is compared
+        job = told({"arg": list(load.get("arg") or []), "metadata": metadata})
+        return cls(user, _function(load.get("fun")), job["arg"], now)
 
     @classmethod
     def recorded(cls, job: Mapping[str, Any]) -> JobInParts:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import lru_cache
 from inspect import Parameter, Signature
@@ -22,6 +23,7 @@ from twisted.logger import Logger
 
 from saltwisted.domain.highstate.verdicts import succeeded
 from saltwisted.domain.jobids import judged_jid
+from saltwisted.domain.secrecy import redact
 from saltwisted.errors import SaltwistedError, TargetError
 from saltwisted.master import runner_table as runners
 from saltwisted.master import wheel_table as wheels
@@ -33,6 +35,8 @@ from saltwisted.master.runners.auth import hidden_arguments, hidden_value
 from saltwisted.transports.deferreds import let_go
 
 ORCHESTRATION = "orchestration_jid"
+HIDDEN: ContextVar[bool] = ContextVar("hidden", default=False)
+"""Whether what the present call is given and answers is stars to all but who calls."""
 Stream = Callable[[Any], Awaitable[None]]
 
 
@@ -248,9 +252,7 @@ class Calls:
     ) -> dict[str, Any]:
         bus = self._ground.bus
         base = {**(beside or {}), "fun": f"{kind}.{fun}", "jid": jid, "user": user}
-        secret = kind == "runner" and fun.startswith("auth.")
-        shown, named = hidden_arguments(arg, kwarg) if secret else (arg, kwarg)
-        fun_args = [*shown, named] if named else shown
+        fun_args, shown = _shown(kind, fun, arg, kwarg)
         if function is None:
             missing = {"return": f"'{fun}' is not available.", "success": False}
             told = {
@@ -273,8 +275,7 @@ class Calls:
             self.active.pop(jid, None)
         result = {**base, "tag": tag, "return": value, "success": success}
         result["retcode"] = 0 if success else 1
-        seen = hidden_value(value) if secret else value
-        told = {**base, "fun_args": fun_args, "return": seen, "success": success}
+        told = {**base, "fun_args": fun_args, "return": shown(value), "success": success}
         if keep and self._ground.config.job_cache:
             await self._keep(told, stamp)
         bus.fire(f"{tag}/ret", told)
@@ -316,6 +317,24 @@ class Calls:
             self.log.failure("{kind} {fun} failed", kind=kind, fun=fun)
             text = traceback.format_exception_only(type(error), error)[-1].strip()
             return f"Exception occurred in {kind} {fun}: {text}", False
+
+
+def _shown(
+    kind: str, fun: str, arg: list[Any], kwarg: dict[str, Any]
+) -> tuple[list[Any], Callable[[Any], Any]]:
+    """The arguments of a call as others may see them, and what makes its value so."""
+    named: Mapping[str, Any] = kwarg
+    shown, value = arg, _as_it_is
+    if kind == "runner" and fun.startswith("auth."):
+        shown, named = hidden_arguments(arg, kwarg)
+        value = hidden_value
+    if HIDDEN.get():
+        shown, named, value = redact(shown), redact(dict(named)), redact
+    return [*shown, named] if named else shown, value
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 def _is_success(first: Any, value: Any) -> bool:

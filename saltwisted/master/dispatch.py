@@ -26,6 +26,7 @@ from twisted.logger import Logger
 
 from saltwisted.domain.jid import JidMaker
 from saltwisted.domain.jobids import BEGUN, JobInParts, judged_jid
+from saltwisted.domain.secrecy import told
 from saltwisted.domain.targeting.nodegroups import unfold
 from saltwisted.domain.targeting.selection import Universe, guesses_pillar, pillar_words
 from saltwisted.errors import DeniedError, RemoteError, TargetError
@@ -227,7 +228,7 @@ class Dispatcher:
         """
         ground, jid = self._ground, job["jid"]
         facts = ground.seams.pins.facts(jid, job["fun"])
-        record = {**job, "kwargs": _plain(kwargs), **facts}
+        record = {**told(job), "kwargs": _plain(kwargs), **facts}
         if whole is None:
             await ground.jobs.save_job(jid, record, list(minions))
         else:
@@ -382,7 +383,8 @@ def _announced(
     job: Mapping[str, Any], minions: Iterable[str], missing: Iterable[str]
 ) -> dict[str, Any]:
     """What the event of a new job says."""
-    said = {name: job[name] for name in ("jid", "tgt_type", "tgt", "user", "fun", "arg")}
+    shown = told(job)
+    said = {name: shown[name] for name in ("jid", "tgt_type", "tgt", "user", "fun", "arg")}
     return {**said, "minions": list(minions), "missing": list(missing)}
 
 

@@ -18,6 +18,7 @@ from saltwisted.claiming import IClaims
 from saltwisted.config.options import MasterConfig
 from saltwisted.domain.claims.electorate import BOTH, PAIR
 from saltwisted.domain.jid import JidMaker, jid_mark, jid_seconds
+from saltwisted.domain.orchestration.sealing import Seals
 from saltwisted.domain.orchestration.takeover import Known, known_of
 from saltwisted.domain.orchestration.words import Step
 from saltwisted.errors import ConfigError
@@ -274,6 +275,7 @@ class Stores:
             lambda: float(config.publish_window),
             self.bus.fire,
             before,
+            Seals(lambda: self.identity.key, self.entropy),
         )
 
 

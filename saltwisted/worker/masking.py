@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from saltwisted.config.secrets import PLACEHOLDER
+from saltwisted.domain.secrecy import redact
 
 _masked: ContextVar[bool] = ContextVar("masked", default=True)
 
@@ -30,17 +30,6 @@ def plain_pillar() -> Iterator[None]:
         yield
     finally:
         _masked.reset(token)
-
-
-def redact(value: Any) -> Any:
-    """A copy with every text that is not empty replaced; numbers and shapes stay, as in Salt."""
-    if isinstance(value, str):
-        return PLACEHOLDER if value else value
-    if isinstance(value, dict):
-        return {key: redact(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [redact(item) for item in value]
-    return value
 
 
 def shown(value: Any, unmask: bool | None = None) -> Any:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from saltwisted.domain.jid import REQUEST, is_jid
+from saltwisted.domain.secrecy import told
 from saltwisted.errors import WireError
 from saltwisted.master.context import Context
 from saltwisted.master.returned import announce, keep
@@ -27,7 +28,7 @@ def minion_return(ctx: Context, who: str, cmd: Return) -> Any:
     @raises WireError: for a jid that is none (T-PATH-6).
     @raises StoreError: through the Deferred, when the disk refuses.
     """
-    load = cmd.load
+    load = dict(told(cmd.load))
     jid = load.get("jid")
     if jid == REQUEST:
         known = ctx.seams.acknowledging.repeated(who, load)

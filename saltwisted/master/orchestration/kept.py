@@ -19,6 +19,7 @@ from twisted.logger import Logger
 
 from saltwisted.claiming import IClaims
 from saltwisted.domain.orchestration.life import RunState, StepState
+from saltwisted.domain.orchestration.sealing import Seals
 from saltwisted.domain.orchestration.takeover import OFF, Known
 from saltwisted.domain.orchestration.words import (
     Run,
@@ -52,6 +53,7 @@ class KeptOrchestrations:
     @param mode: C{orchestrate_takeover}.
     @param window: C{publish_window}.
     @param known: what is known of the job of a step; waits until the log has been heard.
+    @param seals: seal the calls of steps with C{no_log}; C{None} where nothing is kept on a disk.
     @param before: runs that began before this time of day are forgotten; C{None}: none now.
     """
 
@@ -69,9 +71,10 @@ class KeptOrchestrations:
         window: Callable[[], float],
         fire: Fire = lambda tag, data: None,
         before: Callable[[], float | None] = lambda: None,
+        seals: Seals | None = None,
     ) -> None:
         self._node, self._records, self._now, self._mode = node, records, now, mode
-        self._before = before
+        self._before, self._seals = before, seals
         self._orchestrating: IOrchestrating | None = None
         self._goings = Goings(now, self._kill, fire)
         self._successor = Successor(
@@ -93,7 +96,13 @@ class KeptOrchestrations:
 
     def _resume(self, run: Run, done: Mapping[str, Mapping[str, Any]]) -> Awaitable[Any]:
         assert self._orchestrating is not None
-        return self._orchestrating.resume(run.jid, run.about, done, run.wishes)
+        about = run.about
+        if self._seals is not None:
+            about = {**about, "chunks": self._seals.opened(about["chunks"])}
+        return self._orchestrating.resume(run.jid, about, done, run.wishes)
+
+    def _sealed(self, low: Mapping[str, Any]) -> Mapping[str, Any]:
+        return low if self._seals is None else self._seals.sealed(low)
 
     async def startService(self) -> None:
         """Go on with what an earlier life has left, and look for what others leave."""
@@ -148,7 +157,8 @@ class KeptOrchestrations:
             # As in stock: it ends with its master
             return
         await self._successor.may_begin(jid)
-        line = begun_line(self._node, self._now(), run)
+        chunks = [self._sealed(low) for low in run["chunks"]]
+        line = begun_line(self._node, self._now(), {**run, "chunks": chunks})
         self._goings.beginning.add(jid)
         try:
             writer = await self._records.begin(jid, self._leases.term, line, self._leases.holds)
@@ -179,7 +189,7 @@ class KeptOrchestrations:
             parts = None if found is None else found.shown()
         else:
             known = proposed
-            more = None if step is not None and step.low else low
+            more = None if step is not None and step.low else self._sealed(low)
             await self._goings.write(going, step_line(number, known, self._node, self._now(), more))
         if not self.holds(jid):
             raise TakenOver(f"orchestration {jid} does not go on here any more")

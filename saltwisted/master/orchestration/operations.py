@@ -10,14 +10,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from saltwisted.domain.operations.arguments import JID, LIST, MAP, TEXT, WHOLE, Argument
+from saltwisted.domain.operations.arguments import FLAG, JID, LIST, MAP, TEXT, WHOLE, Argument
 from saltwisted.domain.operations.table import Call, Operation, owner_only
+from saltwisted.domain.secrecy import marked
+from saltwisted.master.calls import HIDDEN
 from saltwisted.master.control import FUNCTION, JOB, load_of
 from saltwisted.master.loads import arguments_of
 from saltwisted.master.orchestration.running import Active, Orchestrating
 from saltwisted.master.runner_table import NOBODY
 
 RUN = Argument("orchestration", TEXT, needed=True)
+SECRET = Argument("no_log", FLAG)
+"""Whether nobody may see what the step was given."""
 
 
 class OrchestrationOperations:
@@ -34,7 +38,7 @@ class OrchestrationOperations:
                 name="orchestration.run",
                 right=own,
                 handler=self.run,
-                takes=(RUN, Argument("step", WHOLE), Argument("part", WHOLE), *JOB),
+                takes=(RUN, SECRET, Argument("step", WHOLE), Argument("part", WHOLE), *JOB),
                 streams=True,
             ),
             Operation(
@@ -52,13 +56,13 @@ class OrchestrationOperations:
                 name="orchestration.runner",
                 right=own,
                 handler=self.runner,
-                takes=(RUN, *FUNCTION, Argument("jid", JID), Argument("saltenv", TEXT)),
+                takes=(RUN, SECRET, *FUNCTION, Argument("jid", JID), Argument("saltenv", TEXT)),
             ),
             Operation(
                 name="orchestration.wheel",
                 right=own,
                 handler=self.wheel,
-                takes=(RUN, *FUNCTION),
+                takes=(RUN, SECRET, *FUNCTION),
             ),
         ]
 
@@ -74,7 +78,10 @@ class OrchestrationOperations:
             if number is not None and part is not None:
                 goes_out = await self._orchestrating.part(active.jid, number, part)
             # A step that is gone on with may have published its job already
+            secret = args.pop("no_log", False)
             load, told = load_of(args), set[str]()
+            if secret:
+                load["kwargs"] = marked(load["kwargs"])
             again: Sequence[str] = ()
             async for item in active.run.publish_rest(load, *times, goes_out):
                 if item["kind"] == "published":
@@ -107,6 +114,7 @@ class OrchestrationOperations:
         async def run(active: Active) -> Any:
             arg, kwarg = arguments_of(call.args)
             fun, ctx = call.args["fun"], active.run.ctx
+            HIDDEN.set(bool(call.args.get("no_log")))
             takes = ctx.calls.parameters("runner", fun)
             if takes is not None and "saltenv" in takes[0] and "saltenv" in call.args:
                 # As in stock, the environment of the SLS counts
@@ -121,6 +129,7 @@ class OrchestrationOperations:
 
         async def run(active: Active) -> Any:
             arg, kwarg = arguments_of(call.args)
+            HIDDEN.set(bool(call.args.get("no_log")))
             return await active.run.ctx.wheel(call.args["fun"], arg, kwarg, active.run.user)
 
         return await self._orchestrating.act(call.args["orchestration"], run)

@@ -16,7 +16,7 @@ from twisted.logger import Logger
 from saltwisted.claiming import IClaims
 from saltwisted.domain.claims.words import Claim, Taken
 from saltwisted.domain.orchestration.life import RunState, StepState
-from saltwisted.domain.orchestration.takeover import Known, plan
+from saltwisted.domain.orchestration.takeover import CONTINUE, Known, plan
 from saltwisted.domain.orchestration.words import Run, Step, read_run, resumed_line, taken_line
 from saltwisted.errors import DeniedError, SaltwistedError, StoreError, TakenOver, WireError
 from saltwisted.master.orchestration.going import Going, Goings
@@ -140,14 +140,14 @@ class Successor:
             # What is known now is newer
             self._goings.lost(jid)
             return
-        await self._plan(going, node)
+        await self._plan(going, node, self._mode())
 
-    async def _plan(self, going: Going, node: str) -> None:
+    async def _plan(self, going: Going, node: str, mode: str) -> None:
         run = going.run
         known = {step.number: await self._known(step) for step in run.running()}
         found = plan(
             run,
-            self._mode(),
+            mode,
             lambda step: known[step.number],
             self._window(),
             node,
@@ -203,7 +203,8 @@ class Successor:
             raise
         finally:
             await self._claims.end(claim, "done")
-        await self._plan(going, node)
+        # Whatever is to be done without being asked: somebody asks
+        await self._plan(going, node, CONTINUE)
         return run
 
     async def _resumption(self, run: Run, user: str) -> Claim:

@@ -17,11 +17,16 @@ from typing import Any
 
 from attrs import frozen
 
+from saltwisted.domain.secrecy import redact
 from saltwisted.errors import TransportClosed
 from saltwisted.worker.control import ControlClient
 
 GONE = 75
 """The exit status of a process whose master is gone; C{EX_TEMPFAIL}."""
+TOLD = ("run", "runner", "wheel")
+"""What tells others of what it was given, unless it hears that this is secret."""
+GIVEN = ("args", "kwargs")
+"""In events before a step acts: what it was given."""
 
 
 @frozen
@@ -32,11 +37,13 @@ class Publishing:
     @ivar jid: of its job; C{""} for one that has none yet.
     @ivar step: its number; C{None} for what belongs to no step.
     @ivar parts: what a node that died had decided on: C{turns} and C{lost}.
+    @ivar secret: whether nobody may see what it was given (C{no_log}).
     """
 
     jid: str = ""
     step: int | None = None
     parts: Mapping[str, Any] | None = None
+    secret: bool = False
 
 
 class Acts:
@@ -44,13 +51,14 @@ class Acts:
     @param path: the master's control socket.
     @param run: the jid of the run.
     @ivar was_killed: whether it was ended early.
+    @ivar secret: whether nobody may see what the present step was given.
     """
 
     def __init__(self, path: str, run: str) -> None:
         self._path = path
         self._mine = threading.local()
         self.run = run
-        self.was_killed = False
+        self.was_killed = self.secret = False
         self._next = Publishing()
 
     def __enter__(self) -> Acts:
@@ -61,6 +69,8 @@ class Acts:
 
     def stream(self, op: str, /, **args: Any) -> Generator[Any, None, Any]:
         """As L{ControlClient.stream}, in the name of who has started the run."""
+        if self.secret and op in TOLD:
+            args["no_log"] = True
         return self._stream(f"orchestration.{op}", {"orchestration": self.run, **args})
 
     def call(self, op: str, /, **args: Any) -> Any:
@@ -73,7 +83,9 @@ class Acts:
                 return done.value
 
     def fire(self, tag: str, data: dict[str, Any]) -> None:
-        """An event on the master's bus."""
+        """An event on the master's bus; what a secret step was given is stars in it."""
+        if self.secret:
+            data = {word: redact(data[word]) if word in GIVEN else data[word] for word in data}
         for _ in self._stream("fire_event", {"tag": tag, "data": data}):
             pass
 
@@ -98,7 +110,7 @@ class Acts:
 
     def publish_as(self, how: Publishing) -> None:
         """The next job is published so."""
-        self._next = how
+        self._next, self.secret = how, how.secret
 
     def take(self) -> Publishing:
         """How the job is published that a step publishes now; a further one has no jid."""

@@ -75,7 +75,8 @@ class Told:
         """As L{saltwisted.worker.states.steps.Steps} says."""
         granted = self._client.call("step_begin", number=number, low=low)
         jid = str(granted.get("jid") or "")
-        self._acts.publish_as(Publishing(jid, number, granted.get("parts")))
+        secret = bool(low.get("no_log"))
+        self._acts.publish_as(Publishing(jid, number, granted.get("parts"), secret))
         result: dict[str, Any] | None = granted.get("result")
         return result
 
