@@ -9,6 +9,9 @@ from typing import Any
 
 from attrs import define, field
 
+LONGEST = 200
+"""Characters of a state's comment in that of a step."""
+
 
 def succeeded(answer: Any) -> bool:
     """Whether every state of a run went well, also in runs inside of it; an empty run did not."""
@@ -53,6 +56,42 @@ def failure(minion: str, answer: Any, silent: bool) -> str:
     return f"Minion {minion} returned {answer!r} instead of a state result."
 
 
+def first_failed(answer: Any) -> str:
+    """The id of the state of a run that failed first, its function, and a line of its comment."""
+    if not isinstance(answer, Mapping):
+        return ""
+    bad = [
+        (one.get("__run_num__", 0), str(tag), one)
+        for tag, one in answer.items()
+        if isinstance(one, Mapping) and one.get("result") is False
+    ]
+    if not bad:
+        return ""
+    _, tag, one = min(bad, key=lambda each: each[:2])
+    words = tag.split("_|-")
+    function = f" ({words[0]}.{words[-1]})" if len(words) > 3 else ""
+    lines = str(one.get("comment") or "").strip().splitlines()
+    said = f": {lines[0][:LONGEST]}" if lines else ""
+    return f"{one.get('__id__') or (words[1] if len(words) > 3 else tag)}{function}{said}"
+
+
+def whereabouts(minion: str, data: Mapping[str, Any]) -> str:
+    """
+    The job of a minion that failed, its return code, and the state that failed first; nothing where
+    the job is not known. Stock names the minion alone.
+    """
+    if not data.get("jid"):
+        return ""
+    words = [f"Minion {minion}: job {data['jid']}"]
+    returned, answer = _value(data)
+    if returned:
+        words.append(f"retcode {data.get('retcode', 0)}")
+        state = first_failed(answer)
+        if state:
+            words.append(f"first failed state {state}")
+    return ", ".join(words)
+
+
 def _value(data: Mapping[str, Any]) -> tuple[bool, Any]:
     """Whether a minion returned something, and what."""
     for key in ("ret", "return"):
@@ -69,11 +108,13 @@ class StateRuns:
     @ivar changes: by minion, the run that changed something or failed.
     @ivar failed: why, by minion; without those that may fail.
     @ivar same: minions on which nothing changed.
+    @ivar where: where to look, by minion that failed.
     """
 
     changes: dict[str, Any] = field(factory=dict)
     failed: dict[str, str] = field(factory=dict)
     same: list[str] = field(factory=list)
+    where: dict[str, str] = field(factory=dict)
 
     @classmethod
     def sort(cls, answers: Mapping[str, Any], may_fail: Iterable[str]) -> StateRuns:
@@ -85,6 +126,7 @@ class StateRuns:
             if data.get("failed", False) or not returned or not succeeded(answer):
                 if minion not in allowed:
                     runs.failed[minion] = failure(minion, answer, not returned)
+                    runs.where[minion] = whereabouts(minion, data)
                 runs.changes[minion] = False if data.get("failed", False) else answer
             elif any(isinstance(one, Mapping) and one.get("changes") for one in answer.values()):
                 runs.changes[minion] = answer
@@ -99,7 +141,8 @@ class StateRuns:
         if len(self.failed) > allow_fail:
             ret["result"] = False
             lines = [f"Run failed on minions: {', '.join(self.failed)}"]
-            lines += [self.failed[one] for one in sorted(self.failed) if self.failed[one]]
+            for told in (self.failed, self.where):
+                lines += [told[one] for one in sorted(told) if told[one]]
             ret["comment"] = "\n".join(lines)
             return
         ret["comment"] = "States ran successfully."

@@ -250,6 +250,12 @@ def function(
         for minion, data in answers.items()
         if data.get("failed")
     )
+    made["comment"] += "".join(
+        f"\n{where}"
+        for minion in failed
+        if not answers[minion].get("failed")
+        if (where := _salt_results.whereabouts(minion, answers[minion]))
+    )
     return made
 
 

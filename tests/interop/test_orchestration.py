@@ -4,6 +4,7 @@ Orchestrations by a real master of ours with minions of ours: what goes wrong, a
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import signal
@@ -11,14 +12,15 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.harness import OurMaster, OurMinion, scratch, until
+from tests.harness import OurMaster, OurMinion, reserve_ports, scratch, until
 
 MANY = 50
+RESTARTS = 50 if os.environ.get("SALTWISTED_LONG") == "1" else 2
 LAST = "case_master_dies"
 TREE = {
     "own.sls": """
@@ -111,6 +113,49 @@ it: {salt.function: [{name: test.sleep}, {tgt: two}, {arg: [600]}]}
 that: {salt.function: [{name: test.ping}, {tgt: two}]}
 """,
     "bad.sls": "it: {test.fail_without_changes: []}\n",
+    "meets.sls": """
+refused: {salt.state: [{tgt: two}, {sls: fine}]}
+beside: {salt.state: [{tgt: two}, {sls: fine}, {concurrent: true}]}
+queued: {salt.state: [{tgt: two}, {sls: fine}, {queue: true}]}
+""",
+    "held.sls": """
+held:
+  cmd.run:
+    - name: |
+        echo held >> MARKS
+        while [ -d "$(dirname MARKS)" ] && [ ! -e GO0 ]; do sleep 0.1; done
+""",
+    "takes.sls": """
+it:
+  salt.function:
+    - {name: cmd.run}
+    - {tgt: '*'}
+    - {timeout: 1}
+    - {arg: ['echo a >> MARKS; sleep 12']}
+after:
+  salt.function:
+    - {name: cmd.run}
+    - {tgt: two}
+    - {arg: ['echo b >> MARKS']}
+    - {require: [{salt: it}]}
+""",
+    "wrong_state.sls": "it: {salt.state: [{tgt: two}, {sls: wrong}]}\n",
+    "wrong.sls": """
+first: {test.nop: []}
+second: {test.fail_without_changes: [{comment: not today}]}
+third: {test.fail_without_changes: []}
+""",
+    "wrong_function.sls": "it: {salt.function: [{name: cmd.run}, {tgt: two}, {arg: [exit 3]}]}\n",
+    "restart.sls": """
+restart: {salt.function: [{name: cmd.run_bg}, {tgt: two}, {arg: ['echo again >> MARKS']}]}
+back:
+  salt.wait_for_event:
+    - {name: salt/minion/two/start}
+    - {id_list: [two]}
+    - {timeout: 120}
+    - {require: [{salt: restart}]}
+after: {salt.function: [{name: test.ping}, {tgt: two}, {require: [{salt: back}]}]}
+""",
     "parallel.sls": "one: {salt.function: [{name: no.such}, {tgt: two}, {parallel: true}]}\n",
 }
 
@@ -123,7 +168,24 @@ class OrchestrationTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.home = scratch(self)
         self.marks = os.path.join(self.home, "marks")
-        self.master = OurMaster(self.home, timeout=10, gather_job_timeout=2)
+        (self.port,) = reserve_ports(1)
+        users, begin = (os.path.join(self.home, name) for name in ("users", "begin.sls"))
+        with open(users, "w") as handle:
+            handle.write("kim:word\n")
+        with open(begin, "w") as handle:
+            handle.write(
+                "begin:\n  runner.state.orchestrate:\n    - args:\n"
+                "        mods: {{ tag.rpartition('/')[2] }}\n"
+            )
+        self.master = OurMaster(
+            self.home,
+            timeout=10,
+            gather_job_timeout=2,
+            reactor=[{"site/begin/*": [begin]}],
+            rest_twisted={"port": self.port, "host": "127.0.0.1", "disable_ssl": True},
+            netapi_enable_clients=["runner_async"],
+            external_auth={"file": {"^filename": users, "kim": ["@runner"]}},
+        )
         self.addCleanup(self.master.kill)
         go = os.path.join(self.home, "go")
         for name, text in TREE.items():
@@ -331,12 +393,12 @@ class OrchestrationTests(SynchronousTestCase):
 
     def case_soft_kill(self) -> None:
         """
-        A run is ended at its next step by its jid, whoever has begun it: a command, a schedule
-        or a step of another run; it is then no success.
+        A run is ended at its next step by its jid, whoever has begun it: a command, a schedule,
+        a reaction, the API or a step of another run; it is then no success.
         """
-        for begin in (self.by_command, self.by_schedule, self.by_another):
+        for begin in (*self.ways(), self.by_another):
             with self.master.events("salt/run/") as events:
-                begin()
+                begin("slow")
                 new = next(one for one in events if self.is_new(one))
                 jid = new["data"]["jid"]
                 until("the first step", lambda: self.marked() == ["0"])
@@ -359,27 +421,141 @@ class OrchestrationTests(SynchronousTestCase):
         data = event["data"]
         return event["tag"].endswith("/new") and data["fun"].startswith("runner.state.orch")
 
-    def by_command(self) -> None:
-        """Begin C{slow}."""
-        self.master.command("salt-run", "--async", "state.orchestrate", "slow", check=True)
+    def ways(self) -> list[Callable[[str], None]]:
+        """All that begin a run of an SLS."""
+        return [self.by_command, self.by_schedule, self.by_reaction, self.by_api]
 
-    def by_schedule(self) -> None:
-        """Begin C{slow}."""
-        words = (
-            "name=now",
-            "function=state.orchestrate",
-            "job_args=[slow]",
-            "once_fmt=",
-            "seconds=3600",
-        )
-        done = self.master.command("salt-run", "schedule.add", *words[:3], words[4])
-        self.assertEqual(done.returncode, 0, done.stdout)
-        done = self.master.command("salt-run", "schedule.run_job", "now")
-        self.assertEqual(done.returncode, 0, done.stdout)
+    def by_command(self, sls: str = "slow") -> None:
+        """Begin it."""
+        self.master.command("salt-run", "--async", "state.orchestrate", sls, check=True)
 
-    def by_another(self) -> None:
+    def by_schedule(self, sls: str) -> None:
+        """Begin it."""
+        words = (f"name={sls}", "function=state.orchestrate", f"job_args=[{sls}]", "seconds=3600")
+        for done in (
+            self.master.command("salt-run", "schedule.add", *words),
+            self.master.command("salt-run", "schedule.run_job", sls),
+        ):
+            self.assertEqual(done.returncode, 0, done.stdout)
+
+    def by_reaction(self, sls: str) -> None:
+        """Begin it."""
+        self.master.command("salt-run", "event.send", f"site/begin/{sls}", check=True)
+
+    def by_api(self, sls: str) -> None:
+        """Begin it."""
+        kim = {"username": "kim", "password": "word", "eauth": "file"}
+        login = self.post("/login", kim)["return"][0]
+        low = {"client": "runner_async", "fun": "state.orchestrate", "arg": [sls]}
+        self.assertIn("jid", self.post("/", [low], login["token"])["return"][0])
+
+    def post(self, path: str, low: Any, token: str = "") -> Any:
+        """What the API answers."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        headers = {"Content-Type": "application/json", "X-Auth-Token": token}
+        try:
+            connection.request("POST", path, json.dumps(low), headers)
+            answer = connection.getresponse()
+            text = answer.read()
+        finally:
+            connection.close()
+        self.assertEqual(answer.status, 200, text)
+        return json.loads(text)
+
+    def by_another(self, sls: str) -> None:
         """Begin C{slow} as a step of another run."""
         self.master.command("salt-run", "--async", "state.orchestrate", "outer", check=True)
+
+    def case_meets_another(self) -> None:
+        """
+        While a minion applies states, a step that would is refused, goes on beside it
+        (C{concurrent}) or waits for its end (C{queue}), in the same way whoever has begun the run.
+        """
+        for begin in self.ways():
+            self.master.command("salt", "--async", "two", "state.apply", "held", check=True)
+            until("the state", lambda: self.marked() == ["held"])
+            with self.master.events("saltwisted/orchestrate/") as events:
+                begin("meets")
+                told = [next(events) for _ in range(5)]
+                self.go(0)
+                told += [next(events), next(events)]
+
+            found = [
+                (one["tag"].rpartition("/")[2], one["data"].get("id"), one["data"].get("result"))
+                for one in told
+            ]
+            self.assertEqual(
+                found,
+                [
+                    ("step", "refused", None),
+                    ("result", "refused", False),
+                    ("step", "beside", None),
+                    ("result", "beside", True),
+                    ("step", "queued", None),
+                    ("result", "queued", True),
+                    ("end", None, None),
+                ],
+                begin,
+            )
+            self.assertIn("is running as PID", told[1]["data"]["comment"])
+            self.clean()
+
+    def case_takes_long(self) -> None:
+        """A step waits for minions that take ten times its timeout; the next one begins then."""
+        code, found = self.orchestrate("takes")
+
+        self.assertEqual((code, found["it"]["result"]), (0, True), found)
+        self.assertEqual(self.marked(), ["a", "a", "b"])
+        self.assertGreater(found["it"]["duration"], 10_000.0)
+
+    def case_where_to_look(self) -> None:
+        """Of a failure the minion, the job, the return code and the first failed state are said."""
+        for sls, said in (
+            ("wrong_state", ", retcode 2, first failed state second (test.fail_without_changes):"),
+            ("wrong_function", ", retcode 3"),
+        ):
+            code, found = self.orchestrate(sls)
+            self.assertEqual((code, found["it"]["result"]), (1, False))
+            said = f"Minion two: job {found['it']['__jid__']}{said}"
+            self.assertIn(said, found["it"]["comment"])
+
+    def case_minion_dies(self) -> None:
+        """A minion that dies while it does a step is named with the job, and is a failure."""
+        minion = self.minions["two"]
+        with self.master.events("salt/run/") as events:
+            self.by_command("slow")
+            jid = next(one for one in events if self.is_new(one))["data"]["jid"]
+            until("the first step", lambda: self.marked() == ["0"])
+            minion.kill()
+            ret = next(one for one in events if one["tag"] == f"salt/run/{jid}/ret")
+        minion.up()
+        self.master.ping_until("two")
+
+        self.assertFalse(ret["data"]["success"])
+        (results,) = ret["data"]["return"]["data"].values()
+        first = next(one for one in results.values() if one["__id__"] == "step 0")
+        said = f"Minion two did not return. Its job is {first['__jid__']}."
+        self.assertIn(said, first["comment"])
+
+    def case_minion_restarts(self) -> None:
+        """
+        A step restarts a minion, the next one waits until it is back, and the one after that
+        reaches it. 50 times with C{--long}.
+        """
+        minion = self.minions["two"]
+        for turn in range(RESTARTS):
+            with self.master.events("saltwisted/orchestrate/") as events:
+                self.by_command("restart")
+                told: list[str] = []
+                while "end" not in told:
+                    event = next(events)
+                    told.append(event["tag"].rpartition("/")[2])
+                    if told == ["step", "result"]:
+                        minion.stop()
+                        minion.up()
+            self.assertEqual(event["data"]["state"], "done", turn)
+            self.assertEqual(told, [*(["step", "result"] * 3), "end"])
+            self.clean()
 
     def case_within_itself(self) -> None:
         """An orchestration that begins itself ends with a clear error."""

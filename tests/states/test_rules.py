@@ -384,6 +384,33 @@ class OrchestrationTests(SynchronousTestCase):
             "States ran successfully. Updating m1, m3, m4, m5, m6. No changes made to m2.",
         )
 
+    def test_where_to_look(self) -> None:
+        """Of who failed the job is named, the return code, and the state that failed first."""
+        bad = {"result": False, "comment": "no\nsuch"}
+        answer = {
+            "pkg_|-b_|-b_|-installed": {**bad, "__run_num__": 2, "__id__": "b"},
+            "file_|-c_|-/c_|-managed": {**bad, "__run_num__": 1},
+            "file_|-a_|-a_|-managed": {"result": True, "__run_num__": 0},
+        }
+        for data, said in (
+            ({"ret": answer, "retcode": 2, "jid": "7"},
+             "Minion m: job 7, retcode 2, first failed state c (file.managed): no"),
+            ({"ret": False, "jid": "7"}, "Minion m: job 7, retcode 0"),
+            ({"failed": True, "jid": "7"}, "Minion m: job 7"),
+            ({"ret": {"odd": {"result": False}}, "jid": "7", "retcode": 1},
+             "Minion m: job 7, retcode 1, first failed state odd"),
+            ({"ret": answer, "retcode": 2}, ""),
+        ):  # fmt: skip
+            self.assertEqual(_salt_results.whereabouts("m", data), said)
+        runs = _salt_results.StateRuns.sort({"m": {"ret": answer, "retcode": 2, "jid": "7"}}, [])
+        ret: dict[str, Any] = {"result": True}
+        runs.tell(ret, 0)
+        self.assertEqual(
+            ret["comment"],
+            "Run failed on minions: m\n"
+            "Minion m: job 7, retcode 2, first failed state c (file.managed): no",
+        )
+
     def test_changes(self) -> None:
         """Changes are found however deep, and unwrapped where they are a run's."""
         value = {"m1": {"s": {"changes": {"out": "highstate", "ret": {"a": 1}}}}, "m2": {"x": 5}}

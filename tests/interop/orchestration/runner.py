@@ -34,6 +34,8 @@ MASTER = "the_master"
 _TIMES = frozenset(("start_time", "duration", "pid", "__jid__", "jid", "_stamp", "tag"))
 _TEXTS = (
     (re.compile(r"\bm2, m1\b"), "m1, m2"),
+    # What ours says besides: where to look
+    (re.compile(r"\n *Minion \S+: job \d+(, retcode[^\n]*)?"), ""),
     (re.compile(r"\b20\d{18}\b"), "JID"),
     (re.compile(r"\d\d:\d\d:\d\d\.\d{6}"), "TIME"),
     (re.compile(r"\d+(\.\d+)? (ms|s)\b"), "LENGTH"),
