@@ -239,24 +239,30 @@ def function(
         return made
     changes, failed = _judged(answers, fail_function, may_fail)
     made["changes"] = {"ret": changes}
-    made["comment"] = "Function ran successfully."
+    made["comment"] = _said(name, answers, failed)
     if failed:
         made["result"] = False
-        made["comment"] = f"Running function {name} failed on minions: {', '.join(failed)}"
-    ran = [minion for minion in changes if not answers[minion].get("failed")]
-    made["comment"] += f" Function {name} ran on {', '.join(ran)}." if ran else ""
-    made["comment"] += "".join(
+    return made
+
+
+def _said(name: str, answers: Mapping[str, Any], failed: list[str]) -> str:
+    """What there is to say of a function that minions were told; stock names who failed alone."""
+    told = "Function ran successfully."
+    if failed:
+        told = f"Running function {name} failed on minions: {', '.join(failed)}"
+    ran = [minion for minion in answers if not answers[minion].get("failed")]
+    told += f" Function {name} ran on {', '.join(ran)}." if ran else ""
+    told += "".join(
         f"\nMinion {minion} did not return. Its job is {data.get('jid', 'not known')}."
         for minion, data in answers.items()
         if data.get("failed")
     )
-    made["comment"] += "".join(
+    wheres = [_salt_results.whereabouts(minion, answers[minion]) for minion in failed]
+    return told + "".join(
         f"\n{where}"
-        for minion in failed
-        if not answers[minion].get("failed")
-        if (where := _salt_results.whereabouts(minion, answers[minion]))
+        for minion, where in zip(failed, wheres, strict=True)
+        if where and not answers[minion].get("failed")
     )
-    return made
 
 
 def _judged(
