@@ -69,6 +69,8 @@ def _fitting(functions: Any, words: tuple[str, ...]) -> Iterator[str]:
     for word in words:
         if "*" in word:
             yield from fnmatch.filter(functions, word)
+        elif "." in word and word in functions:
+            yield word
         else:
             prefix = word if word.endswith(".") or not word else f"{word}."
             for name in functions:

@@ -15,6 +15,7 @@ import time
 import traceback
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from fnmatch import fnmatch
 from typing import Any, NamedTuple
 
 from saltwisted.domain.arguments import keyword_of, marked, yamlify
@@ -24,6 +25,7 @@ from saltwisted.worker.exceptions import (
     SaltClientError,
     SaltInvocationError,
 )
+from saltwisted.worker.process.latefunctions import LoadedFunctions
 from saltwisted.worker.process.loader import Loaders
 from saltwisted.worker.process.modulefiles import HERE
 
@@ -374,8 +376,10 @@ def _retcode(loaders: Loaders, value: Any) -> int:
 def _missing(loaders: Loaders, name: str) -> Any:
     """What to say about a function that is not there: why, with the docs of those like it."""
     functions = loaders.modules
-    if "sys.doc" in functions:
-        docs = functions["sys.doc"](f"{name}*")
+    # All that may be the module were executed to look for it; nobody else's is for this
+    alike = sorted(each for each in LoadedFunctions(functions) if fnmatch(each, f"{name}*"))
+    if alike and "sys.doc" in functions:
+        docs = functions["sys.doc"](*alike)
         if docs:
             docs[name] = functions.missing_fun_string(name)
             return docs
