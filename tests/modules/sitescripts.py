@@ -132,6 +132,88 @@ def named():
     return [__named__["test.echo"]("x"), "test.nosuch" in __named__]
 
 
+def keyed(folder):
+    import os
+    import salt.crypt
+
+    path = salt.crypt.write_keys(folder, "pair", 2048)
+    other = salt.crypt.write_keys(folder, "other", 2048)
+    signature = salt.crypt.sign_message(path, b"words")
+    public = os.path.join(folder, "pair.pub")
+    ask = salt.crypt.verify_signature
+    found = [ask(public, b"words", signature), ask(public, b"other", signature)]
+    found.append(ask(os.path.join(folder, "other.pub"), b"words", signature))
+    found += [salt.crypt.write_keys(folder, "pair", 2048) == path, len(signature)]
+    found += [each.split("\\n")[0] for each in salt.crypt.gen_keys(2048)]
+    return found + [oct(os.stat(path).st_mode & 0o777)]
+
+
+def cached(folder):
+    import salt.cache
+
+    cache = salt.cache.factory({"cachedir": folder, "cache": "localfs"})
+    found = [cache.fetch("a/b", "k"), cache.contains("a/b"), cache.list("a/b")]
+    cache.store("a/b", "k", {"x": [1, None, "é"], 2: True})
+    cache.store("a/b", "l", "text")
+    found += [cache.fetch("a/b", "k"), cache.contains("a/b"), cache.contains("a/b", "k")]
+    found += [sorted(cache.list("a/b")), cache.list("a"), type(cache.updated("a/b", "k")).__name__]
+    found += [cache.updated("a/b", "no"), cache.flush("a/b", "k"), cache.flush("a/b", "k")]
+    found += [cache.fetch("a/b", "k"), cache.flush("a"), cache.flush("a"), cache.list("a/b")]
+    found.append(cache.cache("c", "k", lambda: [1, 2], loop_fun=lambda each: each + 1))
+    return found + [cache.cache("c", "k", lambda: [3])]
+
+
+def returner(options, attrs, **kwargs):
+    import salt.returners
+
+    ret = kwargs.pop("ret", {})
+    found = [salt.returners.get_returner_options("mine", ret, attrs, __opts__=options, **kwargs)]
+
+    def option(name, default=""):
+        return options.get(name, default)
+
+    salted = {"config.option": option}
+    found.append(salt.returners.get_returner_options("mine", ret, attrs, __salt__=salted, **kwargs))
+    return found
+
+
+def serialized(name, value, text, **options):
+    module = importlib.import_module("salt.serializers." + name)
+    found = []
+    for ask, given in ((module.serialize, value), (module.deserialize, text)):
+        try:
+            found.append(ask(given, **options))
+        except Exception as error:
+            found.append([type(error).__name__, isinstance(error, RuntimeError)])
+    return found
+
+
+def zipped(data, size):
+    import io
+    import salt.utils.gzip_util as module
+
+    pieces = list(module.compress_file(io.BytesIO(data.encode()), chunk_size=size))
+    whole = module.uncompress(module.compress(data))
+    return [[module.uncompress(each) for each in pieces], whole]
+
+
+def rendered(folder, text, **context):
+    import os
+    from salt.utils.templates import TEMPLATE_REGISTRY
+
+    path = os.path.join(folder, "template")
+    with open(path, "w") as file:
+        file.write(text)
+    words = {"salt": __salt__, "grains": {"os": "X"}, "pillar": {}, "opts": __opts__}
+    found = []
+    for source, options in ((path, {}), (text, {"from_str": True})):
+        done = TEMPLATE_REGISTRY["jinja"](
+            source, to_str=True, context=context, saltenv="base", sls="", **words, **options
+        )
+        found.append([done["result"], done["data"].splitlines()[:1]])
+    return found
+
+
 @depends("HAS")
 def offered():
     return "offered"
@@ -213,6 +295,7 @@ def site(s: Any) -> None:
     _networks(ask)
     _urls(ask)
     _machine(s, ask)
+    _parts(s, ask)
 
 
 def _exceptions(s: Any) -> None:
@@ -349,3 +432,57 @@ def _machine(s: Any, ask: Ask) -> None:
         ask("utils.validate.path.is_executable", w(name))
         ask("utils.path.islink", w(name))
     ask("utils.path.join", "/a", "b")
+
+
+def _parts(s: Any, ask: Ask) -> None:
+    """Parts that are modules by themselves."""
+    w = s.path
+    s.call("site.keyed", w("."))
+    s.call("site.cached", w("cache"))
+    options = {"mine.host": "h", "mine": {"port": 1, "user": ""}, "alt.mine.host": "other"}
+    options.update({"creds": {"mine.key": "K"}, "alt.mine": {"port": 2}})
+    attrs = {"host": "host", "port": "port", "user": "user", "none": "none", "profile": "profile"}
+    s.call("site.returner", options, attrs)
+    s.call("site.returner", options, attrs, defaults={"none": 5, "user": "me"})
+    s.call("site.returner", options, attrs, ret={"ret_kwargs": {"port": 9}})
+    options["mine.profile"] = "creds"
+    more = {"profile_attr": "profile", "profile_attrs": {"key": "key"}}
+    s.call("site.returner", options, attrs, **more)
+    data = {"a": [1, "x"], "b": {"c": None}}
+    s.call("site.serialized", "json", data, '{"a": [1, 2.5, null]}')
+    s.call("site.serialized", "json", data, "{", indent=1)
+    s.call("site.serialized", "yaml", data, "a: [1, 2.5, null]\nb: {c: d}\n")
+    s.call("site.serialized", "yaml", "text", "a: [")
+    s.call("site.serialized", "yaml", data, "x", default_flow_style=False)
+    s.call("site.serialized", "msgpack", data, b"\x81\xa1a\x93\x01\xc3\xc0")
+    s.call("site.serialized", "msgpack", data, b"\xc1")
+    sections = {"one": {"A": 1, "b": None}, "DEFAULT": {"d": "e"}}
+    s.call("site.serialized", "configparser", sections, "[x]\na=1\nb : two\n")
+    s.call("site.serialized", "configparser", [1], "a=1")
+    s.call("site.zipped", "abcdefgh", 3)
+    s.call("site.zipped", "", 4)
+    s.call("site.rendered", w("."), "{{ grains.os }} {{ a }}", a="é")
+    s.call("site.rendered", w("."), "{{ a.b.c }}", a=1)
+    for text in ("60m", "1.5h", "7d", "90s", "12", 5, 1.5, None, "x", "5w", []):
+        ask("utils.timeutil.timestring_map", text)
+    for locale in ("ca_ES.UTF-8@valencia UTF-8", "en_us.utf8", "C", "de@euro", "a_b_c.d.e"):
+        ask("utils.locales.split_locale", locale)
+        ask("utils.locales.normalize_locale", locale)
+    ask("utils.locales.join_locale", {"language": "de", "modifier": "euro", "charmap": "X"})
+    for given in (
+        ["a", {"b": 1}, {"mine_function": "f", "allow_tgt": "x"}],
+        {"mine_function": "g"},
+    ):
+        ask("utils.mine.parse_function_definition", given)
+    ask("utils.mine.wrap_acl_structure", [1], "web*", "glob")
+    ask("utils.mine.wrap_acl_structure", [1])
+    ask("utils.mine.minion_side_acl_denied", {"m": {"f": ["a"]}}, "m", "f", "b")
+    ask("utils.mine.minion_side_acl_denied", {"m": {"f": ["a"]}}, "m", "f", "a")
+    for suffix, prefix in (("a", ""), (["1", "ret"], "job"), ([2, None, "x"], "run"), ("x", "own")):
+        ask("utils.event.tagify", suffix, prefix)
+    ask("utils.event.tagify", "x", "job", "base")
+    for path, sls in (("/srv/a/b.sls", "a.b"), ("/srv/a/init.sls", "a"), ("/srv/x.j2", "")):
+        ask("utils.templates.generate_sls_context", path, sls)
+    ask("utils.process.os_is_running", 0)
+    ask("utils.process.get_pidfile", w("nosuch"))
+    ask("utils.process.check_pidfile", w("nosuch"))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import IO, Any
 
+from saltwisted.domain.render.names import sls_names
 from saltwisted.worker import templates
 from saltwisted.worker.exceptions import SaltRenderError
 
@@ -57,3 +58,9 @@ TEMPLATE_REGISTRY: dict[str, Callable[..., dict[str, Any]]] = {
 JINJA = TEMPLATE_REGISTRY["jinja"]
 MAKO = TEMPLATE_REGISTRY["mako"]
 PY = TEMPLATE_REGISTRY["py"]
+TEMPLATE_DIRNAME = os.path.join(os.path.dirname(os.path.abspath(__file__)), "templates")
+
+
+def generate_sls_context(tmplpath: Any, sls: str) -> dict[str, Any]:
+    """C{tplpath}, C{tplfile}, C{tpldir}, C{slspath} and the others of a template."""
+    return dict(sls_names(str(tmplpath) if tmplpath else None, sls))

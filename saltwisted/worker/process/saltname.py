@@ -31,9 +31,7 @@ NAMED = {
     "salt.client.ssh": "",
     "salt.client.ssh.state": "lowstate_file_refs prep_trans_tar",
     "salt.fileclient": "get_file_client",
-    "salt.pillar": "get_pillar",
     "salt.state": "HighState",
-    "salt.utils.event": "get_event get_master_event",
     "salt.utils.minions": "CkMinions get_minion_data",
     "salt.utils.thin": "gen_thin",
 }
