@@ -16,8 +16,9 @@ from saltwisted.cluster.claims.etcd import EtcdCourt
 from saltwisted.cluster.claims.seats import Seats
 from saltwisted.cluster.claims.votes import Votes
 from saltwisted.cluster.life.settings import etcd_of
-from saltwisted.domain.claims.electorate import ETCD
+from saltwisted.domain.claims.electorate import BOTH, ETCD, PAIR
 from saltwisted.domain.claims.etcd import Names
+from saltwisted.master.orchestration.keepers import Electors
 from saltwisted.roles.clusterfacts import ClusterFacts
 from saltwisted.roles.stores import Stores
 from saltwisted.roles.uptime import LookFirst
@@ -32,6 +33,7 @@ class ClusterClaimParts:
     Builds the parts; C{parts} start when this node has caught up.
 
     @ivar claims: what the master claims with.
+    @ivar electors: on whose disks lines of orchestrations count.
     """
 
     def __init__(
@@ -51,6 +53,13 @@ class ClusterClaimParts:
             append=facts.own.append,
             settled=facts.own.settled,
             fire=stores.bus.fire,
+        )
+        self.electors = Electors(
+            key=facts.key,
+            members=self.seats.members,
+            gone=self.seats.gone,
+            key_of=key_of,
+            two=str(config.claims) if config.claims in (PAIR, BOTH) else PAIR,
         )
         is_etcd = config.claims == ETCD
         court = self._etcd(stores, facts) if is_etcd else self._votes(stores, facts)
@@ -80,7 +89,7 @@ class ClusterClaimParts:
             facts.peers,
             self.seats.members,
             self.seats.gone,
-            lambda link: str(link.session.key),
+            key_of,
             stores.claim_store(facts.cluster, facts.key, ABSTAINS),
             stores.life,
             stores.now,
@@ -113,3 +122,8 @@ class ClusterClaimParts:
             return now - keep if now is not None and keep > 0 else None
 
         return before
+
+
+def key_of(link: Any) -> str:
+    """What the member at the other end of a link is known by."""
+    return str(link.session.key)

@@ -104,7 +104,7 @@ class Cluster:
                 facts.node,
                 self.claims.claims,
                 facts.peers,
-                lambda: [seat.node for seat in self.claims.seats.members()],
+                self.claims.electors,
                 facts.clocks,
             ),
         )

@@ -9,14 +9,13 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from twisted.internet.defer import Deferred
 
 from saltwisted.claiming import IClaims
 from saltwisted.config.options import MasterConfig
-from saltwisted.domain.claims.electorate import BOTH, PAIR
 from saltwisted.domain.jid import JidMaker, jid_mark, jid_seconds
 from saltwisted.domain.orchestration.sealing import Seals
 from saltwisted.domain.orchestration.takeover import Known, known_of
@@ -33,6 +32,7 @@ from saltwisted.master.gitupdates import READ_ENTRY as GIT_READ_ENTRY
 from saltwisted.master.logins import ENTRY as LOGIN_ENTRY
 from saltwisted.master.logins import NEAR_ENTRY
 from saltwisted.master.loneclaims import LoneClaims
+from saltwisted.master.orchestration.keepers import Electors, alone
 from saltwisted.master.orchestration.kept import KeptOrchestrations
 from saltwisted.master.orchestration.records import RunRecords
 from saltwisted.master.pillars import ENTRY as PILLAR_ENTRY
@@ -190,7 +190,7 @@ class Stores:
             ),
             book=book,
             orchestrations=self.orchestrations(
-                self.config.id, claims, None, lambda: [self.config.id], prune_time
+                self.config.id, claims, None, alone(self.config.id), prune_time
             ),
         )
 
@@ -246,13 +246,12 @@ class Stores:
         node: str,
         claims: IClaims,
         peers: IPeers | None,
-        members: Callable[[], Collection[str]],
+        electors: Electors,
         times: IPruneTime,
     ) -> KeptOrchestrations:
         """What is written down of orchestrations; for a master alone without peers."""
         config = self.config
         path = os.path.join(config.cachedir, "saltwisted", "runs.sqlite")
-        two = str(config.claims) if config.claims in (PAIR, BOTH) else PAIR
         store = RunStore(path, self.files_threads.run)
 
         async def known(step: Step) -> Known:
@@ -268,7 +267,7 @@ class Stores:
             self.reactor,
             node,
             claims,
-            RunRecords(self.reactor, node, peers, members, store, two),
+            RunRecords(self.reactor, node, peers, electors, store),
             self.now,
             known,
             lambda: str(config.orchestrate_takeover),

@@ -8,6 +8,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.domain.claims.electorate import Electorate, Seat, found
 from saltwisted.domain.orchestration.copies import (
     NONE,
     Keeper,
@@ -25,10 +26,10 @@ from saltwisted.domain.orchestration.copies import (
     encode_record,
     encode_reply,
     encode_send,
-    enough,
     next_term,
 )
 from saltwisted.domain.orchestration.life import RunState, StepState
+from saltwisted.domain.orchestration.seats import enough, seats_line, seats_of, with_seats
 from saltwisted.domain.orchestration.takeover import (
     How,
     Known,
@@ -303,6 +304,24 @@ class TakeoverTests(SynchronousTestCase):
         self.assertEqual([s.state.value for s in run.steps], ["done", "interrupted", "waiting"])
         self.assertEqual((run.state, run.why), (RunState.INTERRUPTED, "a died in dns"))
 
+    def test_those_who_know_are_gone(self) -> None:
+        """
+        If members that are gone may have known of more, the run is interrupted at the first step
+        that is not known to be over, whatever that is.
+        """
+        lines = [step_line(0, "j0", "a", 1.0), result_line(0, {"result": True}, "a", 2.0)]
+        for more in ([], [step_line(1, "j1", "a", 3.0)]):
+            run = run_of(begun(), *lines, *more)
+            got = plan(run, "continue", lambda step: Known(True), 30.0, "a", 50.0, doubtful=True)
+            after = run_of(begun(), *lines, *more, *map(dict, got.lines))
+
+            self.assertFalse(got.goes_on)
+            self.assertEqual(
+                [s.state.value for s in after.steps], ["done", "interrupted", "waiting"]
+            )
+            self.assertIs(after.state, RunState.INTERRUPTED)
+            self.assertIn("those who are gone with it", after.steps[1].why)
+
     def test_dies_twice(self) -> None:
         """A step that was called interrupted stays so, though who said it died before the end."""
         lines = [step_line(1, "j1", "a", 3.0), interrupted_line(1, "x", 4.0), taken_line("b", 5.0)]
@@ -321,16 +340,17 @@ class TakeoverTests(SynchronousTestCase):
         self.assertFalse(found.goes_on)
 
 
-class CopiesTests(SynchronousTestCase):
-    """Lines on several disks."""
+def seats(names: str) -> list[Seat]:
+    """Members that are known by their names."""
+    return [Seat(name, name) for name in names]
 
-    def sent(self, term: int, at: int, *lines: bytes) -> Send:
-        """What a writer sends."""
-        return Send(jid=JID, term=(1, term), at=at, lines=lines)
+
+class SeatsTests(SynchronousTestCase):
+    """On whose disks a line has to be."""
 
     def test_enough(self) -> None:
         """Two copies of three; of two the first by name, and the other one while it is linked."""
-        for have, members, linked, two, expected in (
+        for have, of, linked, two, expected in (
             ("a", "a", "a", "pair", True),
             ("a", "abc", "a", "pair", False),
             ("ac", "abc", "abc", "pair", True),
@@ -342,7 +362,83 @@ class CopiesTests(SynchronousTestCase):
             ("b", "ab", "b", "both", True),
             ("b", "ab", "ab", "both", False),
         ):
-            self.assertIs(enough(have, members, linked, two), expected, (have, members, linked))
+            told = (have, of, linked)
+            self.assertIs(enough(have, found(seats(of)), linked, (), two), expected, told)
+
+    def test_gone(self) -> None:
+        """Who was removed counts for nothing; of what is left of three both are needed."""
+        self.assertTrue(enough("a", found(seats("ab")), "a", "b"))
+        self.assertTrue(enough("b", found(seats("ab")), "b", "a"))
+        self.assertFalse(enough("a", found(seats("abc")), "a", "c"))
+        self.assertTrue(enough("ab", found(seats("abc")), "ab", "c"))
+        self.assertTrue(enough("c", found(seats("abc")), "c", "ab"))
+
+    def test_while_they_change(self) -> None:
+        """While seats change, a majority of the old ones and one of the new ones are needed."""
+        changing = Electorate(2, (tuple(seats("abc")), tuple(seats("abcde"))))
+        for have, expected in (("ab", False), ("cde", False), ("abd", True), ("ade", False)):
+            self.assertIs(enough(have, changing, "abcde"), expected, have)
+
+    def test_named_in_lines(self) -> None:
+        """The latest line that names seats holds, whatever follows it; an old run names none."""
+        first, then = found(seats("a")), Electorate(2, (tuple(seats("a")), tuple(seats("ab"))))
+        begun_ = pack_line(with_seats(begun(), first))
+        step = pack_line(step_line(0, "j", "a", 1.0))
+        change = pack_line(seats_line(then))
+
+        self.assertEqual(seats_of([begun_, step]), (first, 1))
+        self.assertEqual(seats_of([begun_, step, change, step]), (then, 3))
+        self.assertEqual(seats_of([pack_line(begun()), step]), (None, 0))
+        self.assertEqual(read_run(JID, [begun_, change, step]).steps[0].jid, "j")
+
+    def writer(self) -> Writer:
+        """Of three, of which two have all."""
+        writer = Writer(JID, (1, 1), found(seats("abc")))
+        writer.add_seats(b"begun", writer.seats)
+        for name in "ab":
+            writer.said(name, Reply(ok=True, count=1))
+        return writer
+
+    def test_newcomers(self) -> None:
+        """
+        Who joins gets a seat when it has all lines; then both majorities are needed until the line
+        that says so counts, and after that the new one.
+        """
+        writer, members = self.writer(), seats("abcde")
+        self.assertIsNone(writer.next_seats(members, "abde"))
+        for name in "de":
+            writer.said(name, Reply(ok=True, count=1))
+        joint = writer.next_seats(members, "abde")
+        assert joint is not None
+        self.assertTrue(joint.changes)
+        writer.add_seats(b"joint", joint)
+        for name in "ade":
+            writer.said(name, Reply(ok=True, count=2))
+        self.assertEqual((writer.counted("abde"), writer.next_seats(members, "abde")), (1, None))
+        writer.said("b", Reply(ok=True, count=2))
+        after = writer.next_seats(members, "abde")
+        assert after is not None
+
+        self.assertEqual(after.sets, (tuple(members),))
+
+    def test_who_leaves(self) -> None:
+        """Who was removed loses its seat; if nobody is left of them, the members begin anew."""
+        writer = self.writer()
+        joint = writer.next_seats(seats("ab"), "ab", "c")
+        assert joint is not None
+        self.assertEqual(joint.sets, (tuple(seats("abc")), tuple(seats("ab"))))
+        anew = writer.next_seats(seats("de"), "de", "abc")
+        assert anew is not None
+
+        self.assertEqual(anew.sets, (tuple(seats("de")),))
+
+
+class CopiesTests(SynchronousTestCase):
+    """Lines on several disks."""
+
+    def sent(self, term: int, at: int, *lines: bytes) -> Send:
+        """What a writer sends."""
+        return Send(jid=JID, term=(1, term), at=at, lines=lines)
 
     def test_prefix(self) -> None:
         """A keeper has a prefix: what comes twice, late or too early is not taken."""
@@ -377,31 +473,31 @@ class CopiesTests(SynchronousTestCase):
 
     def test_writer(self) -> None:
         """A line counts when enough have it; never again once somebody has taken over."""
-        writer = Writer(JID, (1, 1), [b"a"])
-        members = {"a", "b", "c"}
-        self.assertEqual(writer.counted(members, members), 0)
+        writer = Writer(JID, (1, 1), found(seats("abc")), [b"a"])
+        self.assertEqual(writer.counted("abc"), 0)
         writer.said("a", Reply(ok=True, count=1))
-        self.assertEqual(writer.counted(members, members), 0)
+        self.assertEqual(writer.counted("abc"), 0)
         writer.said("c", Reply(ok=True, count=1))
-        self.assertEqual(writer.counted(members, members), 1)
+        self.assertEqual(writer.counted("abc"), 1)
         writer.add(b"b")
-        self.assertEqual(writer.counted(members, members), 1)
+        self.assertEqual(writer.counted("abc"), 1)
         sent = writer.to_send("c")
         assert sent is not None
         self.assertEqual((sent.at, sent.lines), (1, (b"b",)))
         writer.said("b", Reply(ok=False, promised=(1, 2)))
-        self.assertEqual((writer.counted(members, members), writer.to_send("c")), (0, None))
+        self.assertEqual((writer.counted("abc"), writer.to_send("c")), (0, None))
 
     def test_takeover(self) -> None:
         """The record of the highest term holds, and of those the longest, however many say less."""
-        found = Takeover(Record(jid=JID, term=(1, 1), lines=(b"a", b"b", b"c")))
-        found.add("a", Reply(ok=True, term=(1, 1), lines=None))
-        self.assertFalse(found.is_enough({"a", "b", "c"}, set()))
-        found.add("b", Reply(ok=True, term=(1, 4), lines=(b"a",)))
-        self.assertTrue(found.is_enough({"a", "b", "c"}, set()))
-        found.add("c", Reply(ok=False, promised=(1, 9)))
+        of_three = found(seats("abc"))
+        takeover = Takeover(Record(jid=JID, term=(1, 1), lines=(b"a", b"b", b"c")))
+        takeover.add("a", Reply(ok=True, term=(1, 1), lines=None))
+        self.assertFalse(takeover.is_enough(of_three, ()))
+        takeover.add("b", Reply(ok=True, term=(1, 4), lines=(b"a",)))
+        self.assertTrue(takeover.is_enough(of_three, ()))
+        takeover.add("c", Reply(ok=False, promised=(1, 9)))
 
-        self.assertEqual((found.best.lines, found.refused), ((b"a",), (1, 9)))
+        self.assertEqual((takeover.best.lines, takeover.refused), ((b"a",), (1, 9)))
 
     def test_terms(self) -> None:
         """A term is above all that are known, also where the numbers of claims begin again."""

@@ -14,6 +14,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.domain.claims.electorate import Seat
 from saltwisted.domain.orchestration import words
 from saltwisted.domain.orchestration.copies import Put, Record, Send
 from saltwisted.domain.orchestration.words import (
@@ -28,6 +29,7 @@ from saltwisted.domain.orchestration.words import (
 )
 from saltwisted.master.orchestration import disk as disk_module
 from saltwisted.master.orchestration.disk import RunDisk
+from saltwisted.master.orchestration.keepers import Electors
 from saltwisted.master.orchestration.records import RunRecords
 from saltwisted.master.orchestration.summaries import Summaries
 from saltwisted.transports.deferreds import as_deferred
@@ -49,6 +51,7 @@ MORE = [
     b"no line",
 ]
 TERM = (1, 1)
+AB = Electors(key="b", members=lambda: [Seat(name, name) for name in "ab"])
 
 
 class MemoryStore:
@@ -187,7 +190,7 @@ class ListTests(SynchronousTestCase):
 
     def node(self, name: str, records: Sequence[Record]) -> RunRecords:
         """One, with these on its disk."""
-        made = RunRecords(self.clock, name, self.peers[name], lambda: "ab", MemoryStore(records))
+        made = RunRecords(self.clock, name, self.peers[name], AB, MemoryStore(records))
         self.wait(made.startService())
         return made
 

@@ -2,8 +2,9 @@
 Orchestrations among all that can go wrong between and below masters, from one seed.
 
 The world is that of L{tests.sim.claims}, with its votes, duties, cuts, kills at any write, frozen
-nodes and clocks that jump; who is a member stays. In addition orchestrations are begun on nodes,
-by the real L{KeptOrchestrations} and L{RunRecords}; the disks on which lines are kept are real
+nodes, clocks that jump, and members that join and are removed, also in the middle of a run. In
+addition orchestrations are begun on nodes, also on those that have not joined yet, by the real
+L{KeptOrchestrations} and L{RunRecords}; the disks on which lines are kept are real
 tables, which are synced a moment later. Played are the processes that do the steps,
 and the minions: a job under one jid runs once, however often it is published.
 
@@ -18,9 +19,11 @@ What must hold beside what holds there:
  - A step that is I{interrupted} had begun, and its node had died, stood still, or was cut off.
  - When all is well again for a while each run that was begun has ended; one that is done has done
    each of its steps; and all nodes say the same of it.
+ - Where those are removed that may have had lines alone, nothing goes on by itself: such a run is
+   interrupted where it may have been, or nobody knows it any more.
 
-C{python -m tests.sim.orchestrations --seeds 10000 [--first N]} plays many; exit status 1 when one
-broke.
+C{python -m tests.sim.orchestrations [--moving] --seeds 10000 [--first N]} plays many; exit status 1
+when one broke.
 """
 
 from __future__ import annotations
@@ -33,12 +36,15 @@ from typing import Any
 from attrs import define, field
 from twisted.internet.defer import Deferred, fail, succeed
 
+from saltwisted.domain.claims.electorate import Seat
 from saltwisted.domain.jid import jid_at
 from saltwisted.domain.orchestration.copies import Put, Record
 from saltwisted.domain.orchestration.life import RunState, StepState
+from saltwisted.domain.orchestration.seats import seats_of
 from saltwisted.domain.orchestration.takeover import Known, known_of
 from saltwisted.domain.orchestration.words import Run, Step
-from saltwisted.errors import SaltwistedError, StoreError
+from saltwisted.errors import DeniedError, SaltwistedError, StoreError
+from saltwisted.master.orchestration.keepers import Electors
 from saltwisted.master.orchestration.kept import KeptOrchestrations
 from saltwisted.master.orchestration.records import RunRecords
 from saltwisted.stores import runs as table
@@ -166,7 +172,11 @@ class OrchNode(SimNode):
             SimClock(self),
             self.name,
             self.peers,  # type: ignore[arg-type]
-            lambda: self.knows - self.gone,
+            Electors(
+                key=self.name,
+                members=lambda: [Seat(name, name) for name in self.knows - self.gone],
+                gone=lambda: self.gone,
+            ),
             self.run_store,
         )
         self.kept = KeptOrchestrations(
@@ -200,6 +210,12 @@ class OrchNode(SimNode):
         # As the minions' clocks say, and the lines' times of day
         given = world.given[step.jid] + self.offset
         return succeed(known_of(step, minions, given, now + self.offset))
+
+    async def stop(self) -> None:
+        """As a service that is stopped, to join others."""
+        self.workers = {}
+        await self.kept.stopService()
+        await SimNode.stop(self)
 
     # What it does
 
@@ -343,8 +359,6 @@ class OrchWorld(World):
     @ivar parted: the same of parts that went out.
     """
 
-    grows = 0.0
-
     def __init__(self, seed: int) -> None:
         self.runs: set[str] = set()
         self.chunks: dict[str, list[dict[str, Any]]] = {}
@@ -363,12 +377,6 @@ class OrchWorld(World):
         node = self.nodes[name] = OrchNode(self, name, rate)
         node.knows = set(knows)
         return node
-
-    def join(self) -> None:
-        """The members stay."""
-
-    def remove(self) -> None:
-        """The members stay."""
 
     def told(self, failure: Any) -> None:
         """A broken promise ends the play by itself; anything else is one."""
@@ -390,12 +398,17 @@ class OrchWorld(World):
         if not node.alive or node.frozen:
             return
         if self.runs and self.dice.random() < 0.3:
-            node.resume(self.dice.choice(sorted(self.runs)))
+            chosen = self.dice.choice(sorted(self.runs))
+            if not self.is_doubtful(chosen):
+                # Else who looks may see less than was done
+                node.resume(chosen)
             return
+        self.begin(node, self.dice.choice((1, 3, 6)))
+
+    def begin(self, node: OrchNode, steps: int) -> None:
+        """An orchestration, on a node."""
         jid = self.new_jid()
-        chunks = self.chunks[jid] = [
-            self.low(number) for number in range(self.dice.choice((1, 3, 6)))
-        ]
+        chunks = self.chunks[jid] = [self.low(number) for number in range(steps)]
         node.orchestrate(jid, chunks)
 
     def low(self, number: int) -> dict[str, Any]:
@@ -473,27 +486,39 @@ class OrchWorld(World):
     def check(self) -> None:
         """Nothing is left half done."""
         World.check(self)
-        nodes = [n for n in self.nodes.values() if n.alive]
+        nodes = [n for n in self.nodes.values() if n.alive and n.name not in n.gone]
         for jid in sorted(self.runs):
+            doubtful = self.is_doubtful(jid)
             told = [self.shown(node, jid) for node in nodes]
-            for run in told:
-                self.check_run(run)
-            if len({(run.state, tuple(s.state for s in run.steps)) for run in told}) > 1:
-                self.broken(f"{jid}: the nodes say {[run.shown(results=False) for run in told]}")
-            self.counts[told[0].state.value] += 1
+            if doubtful and not any(told):
+                self.counts["forgotten"] += 1
+                continue
+            known = [run for run in told if run is not None]
+            if len(known) < len(nodes):
+                self.broken(f"{jid} is known to {len(known)} of {len(nodes)}")
+            for run in known:
+                self.check_run(run, doubtful)
+            if len({(run.state, tuple(s.state for s in run.steps)) for run in known}) > 1:
+                self.broken(f"{jid}: the nodes say {[r.shown(results=False) for r in known]}")
+            self.counts[known[0].state.value] += 1
 
-    def shown(self, node: Any, jid: str) -> Run:
-        """What a node says of a run."""
+    def is_doubtful(self, jid: str) -> bool:
+        """Whether members that were removed may have had lines that nobody else has."""
+        disks = [node.lines for node in self.nodes.values() if isinstance(node, OrchNode)]
+        records = [each for disk in disks for each in table.read(disk) if each.jid == jid]
+        seats = [seats_of(record.lines)[0] for record in records]
+        return any(each is not None and each.may_forget(self.removed) for each in seats)
+
+    def shown(self, node: Any, jid: str) -> Run | None:
+        """What a node says of a run; C{None}: it knows nothing."""
         found: list[Run] = []
         d = as_deferred(node.kept.show(jid))
-        d.addCallback(found.append)  # type: ignore[unused-awaitable]
+        d.addCallbacks(found.append, lambda failure: failure.trap(DeniedError) and None)  # type: ignore[unused-awaitable]
         d.addErrback(self.failed)  # type: ignore[unused-awaitable]
         self.advance(6.0)
-        if not found:
-            self.broken(f"{node.name} does not know {jid}")
-        return found[0]
+        return found[0] if found else None
 
-    def check_run(self, run: Run) -> None:
+    def check_run(self, run: Run, doubtful: bool) -> None:
         """It has ended as it says."""
         jid = run.jid
         shown = run.shown(results=False)
@@ -503,7 +528,7 @@ class OrchWorld(World):
             done = bool(self.effects.get((jid, step.number)))
             if step.is_over and not done:
                 self.broken(f"{jid}: step {step.number} is done, and was not: {shown}")
-            if step.state is StepState.WAITING and done and run.attempt == 1:
+            if step.state is StepState.WAITING and done and run.attempt == 1 and not doubtful:
                 self.broken(f"{jid}: step {step.number} waits, and was done: {shown}")
         if run.state is RunState.DONE:
             if any(step.state is not StepState.DONE for step in run.steps):
@@ -519,5 +544,51 @@ class OrchWorld(World):
             self.broken(f"{jid} is not interrupted at the first step that is not done: {shown}")
 
 
+class Moving(OrchWorld):
+    """
+    Of three one is away while things are done; two join, and then only these and the one
+    that was away are left. All the trouble of the others follows.
+    """
+
+    grows = 0.0
+    sizes = (3,)
+
+    def run(self) -> None:
+        """All of it."""
+        self.move()
+        OrchWorld.run(self)
+
+    def move(self) -> None:
+        """What has gone before."""
+        away = self.dice.choice(sorted(self.nodes))
+        others = [node for node in self.nodes.values() if node.name != away]
+        self.pass_by(8.0)
+        for node in others:
+            assert isinstance(node, OrchNode)
+            self.begin(node, 6)
+        self.pass_by(self.dice.uniform(0.0, 3.0))
+        for node in others:
+            self.cuts.add(frozenset((node.name, away)))
+            self.cut(node, self.nodes[away])
+        # Some have ended when all is healed, and some have not
+        self.pass_by(self.dice.choice((5.0, 25.0, 25.0)))
+        self.heal()
+        for name in "de":
+            self.alone(name, self.dice.uniform(0.0, 5.0))
+        self.pass_by(self.dice.choice((20.0, 110.0, 170.0, 170.0)))
+        for node in others:
+            node.kill()
+        self.pass_by(self.dice.choice((10.0, 25.0)))
+
+    def pass_by(self, seconds: float) -> None:
+        """Who can meet does."""
+        for _ in range(int(seconds)):
+            self.advance(1.0)
+            self.meet()
+        self.advance(seconds % 1.0)
+
+
 if __name__ == "__main__":
-    sys.exit(play("tests.sim.orchestrations", OrchWorld, Broken, lambda world: world.counts))
+    made = Moving if "--moving" in sys.argv else OrchWorld
+    sys.argv = [word for word in sys.argv if word != "--moving"]
+    sys.exit(play("tests.sim.orchestrations", made, Broken, lambda world: world.counts))

@@ -16,10 +16,13 @@ from saltwisted.domain.orchestration.takeover import How, Known
 from saltwisted.domain.orchestration.words import Step
 from saltwisted.master.orchestration.going import Goings
 from tests.sim.claims import Broken
-from tests.sim.orchestrations import OrchWorld
+from tests.sim.orchestrations import Moving, OrchWorld
 from tests.sim.play import count
 
-SEEDS = count(8, 60, 100_000)
+SEEDS = count(8, 50, 100_000)
+MOVING = count(1, 5, 10_000)
+MISSED = (3, 39, 51)
+"""Seeds in which newcomers and one that was away go on with lines of which these know too few."""
 
 
 class OrchestrationSimTests(SynchronousTestCase):
@@ -37,6 +40,20 @@ class OrchestrationSimTests(SynchronousTestCase):
         second.run()
 
         self.assertEqual(first.story, second.story)
+
+
+class MovingTests(SynchronousTestCase):
+    """Members join in the middle of runs, and those that had the lines are gone then."""
+
+    def test_seeds(self) -> None:
+        """No step is done twice, and every run ends when those that are needed are back."""
+        for seed in range(MOVING):
+            Moving(seed).run()
+
+    def test_missed_lines(self) -> None:
+        """What a majority had before two joined is not overlooked by a majority with these."""
+        for seed in MISSED:
+            Moving(seed).move()
 
 
 class MutationTests(SynchronousTestCase):
@@ -113,3 +130,13 @@ class MutationTests(SynchronousTestCase):
         """A line that counts on one disk of three is gone with its node."""
         with mock.patch("saltwisted.domain.orchestration.copies.enough", lambda *args: True):
             self.caught(200)
+
+    def test_members_are_asked(self) -> None:
+        """
+        Who asks a majority of those that are members now, and not of those that had seats when the
+        lines were written, misses some.
+        """
+        asked = "saltwisted.master.orchestration.keepers.seats_of"
+        with mock.patch(asked, lambda lines: (None, 0)):
+            self.assertRaises(Broken, Moving(MISSED[0]).move)
+        self.flushLoggedErrors()

@@ -2,8 +2,9 @@
 The lines of a run on the disks of several nodes.
 
 One node writes: the one that holds the claim of the run. A line counts when a majority of the
-members has it on disk; in a cluster of three these are two copies. Each L{Keeper} has a prefix of
-the lines, and the term of the writer who sent them. Whoever takes a run over asks a majority first,
+run's seats (L{saltwisted.domain.orchestration.seats}) has it on disk; in a cluster of three these
+are two copies. Each L{Keeper} has a prefix of the lines, and the term of the writer who sent them.
+Whoever takes a run over asks until a majority of the seats has answered that the best record names,
 which promises to take nothing from earlier writers any more, and goes on with the record
 of the highest term, and of the longest of those: it has all that ever counted. He sends all of
 it again under his own term before he acts, so that what he adopts counts as well. That is
@@ -20,7 +21,8 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from saltwisted.domain.claims.electorate import BOTH, PAIR
+from saltwisted.domain.claims.electorate import PAIR, Electorate, Seat
+from saltwisted.domain.orchestration.seats import enough, next_seats
 from saltwisted.errors import WireError
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
@@ -29,25 +31,6 @@ Term = tuple[int, int]
 NONE: Term = (0, 0)
 Rank = tuple[Term, int]
 """Of whose hand the lines are, and how many: the higher one of two has all that counted."""
-
-
-def enough(
-    have: Collection[str], members: Collection[str], linked: Collection[str], two: str = PAIR
-) -> bool:
-    """
-    Whether a line that these nodes have counts; or, whether these have been asked enough.
-
-    Two members are no majority of each other. There the first by name has to be among them, as for
-    a claim (L{saltwisted.domain.claims.electorate}), and the other one while he is linked.
-
-    @param linked: the members that can be reached now.
-    @param two: what holds for two members: C{pair} or C{both}.
-    """
-    there = set(have) & set(members)
-    if len(members) == 2:
-        rule = bool(there) if two == BOTH else min(members) in there
-        return rule and there >= set(linked) & set(members)
-    return len(there) * 2 > len(members)
 
 
 @frozen(kw_only=True)
@@ -211,14 +194,18 @@ class Writer:
     """
     The node that writes a run.
 
+    @ivar seats: the latest that the lines name.
+    @ivar named: how many lines there are up to those that name them.
     @ivar lines: all of them.
-    @ivar kept: node to how many of them it has on disk under this term.
+    @ivar kept: key to how many of them that member has on disk under this term.
     @ivar deposed: somebody with a higher term has taken over: nothing counts any more.
     """
 
     jid: str
     term: Term
+    seats: Electorate
     lines: list[bytes] = field(factory=list)
+    named: int = 0
     kept: dict[str, int] = field(factory=dict)
     deposed: bool = False
     size: int = 0
@@ -232,29 +219,47 @@ class Writer:
         self.size += len(line)
         return len(self.lines)
 
-    def to_send(self, node: str) -> Send | None:
-        """What a node lacks."""
-        at = self.kept.get(node, 0)
-        if self.deposed or (at >= len(self.lines) and node in self.kept):
+    def add_seats(self, line: bytes, seats: Electorate) -> None:
+        """One line more, which names other seats: they hold for it, and for all that follows."""
+        self.seats, self.named = seats, self.add(line)
+
+    def to_send(self, key: str) -> Send | None:
+        """What a member lacks."""
+        at = self.kept.get(key, 0)
+        if self.deposed or (at >= len(self.lines) and key in self.kept):
             return None
         return Send(jid=self.jid, term=self.term, at=at, lines=tuple(self.lines[at:]))
 
-    def said(self, node: str, reply: Reply) -> None:
-        """A node has answered what was sent."""
+    def said(self, key: str, reply: Reply) -> None:
+        """A member has answered what was sent."""
         if not reply.ok:
             self.deposed = self.deposed or reply.promised > self.term
         else:
-            self.kept[node] = min(reply.count, len(self.lines))
+            self.kept[key] = min(reply.count, len(self.lines))
 
-    def counted(self, members: Collection[str], linked: Collection[str], two: str = PAIR) -> int:
+    def counted(self, linked: Collection[str], gone: Collection[str] = (), two: str = PAIR) -> int:
         """Up to which number lines count; none when somebody else has taken over."""
         if self.deposed:
             return 0
         for number in sorted(set(self.kept.values()), reverse=True):
-            have = {node for node, count in self.kept.items() if count >= number}
-            if enough(have, members, linked, two):
+            have = {key for key, count in self.kept.items() if count >= number}
+            if enough(have, self.seats, linked, gone, two):
                 return number
         return 0
+
+    def next_seats(
+        self,
+        members: Iterable[Seat],
+        linked: Collection[str],
+        gone: Collection[str] = (),
+        two: str = PAIR,
+    ) -> Electorate | None:
+        """Whether the seats have to change now."""
+        if self.deposed:
+            return None
+        counts = self.counted(linked, gone, two) >= self.named
+        whole = {key for key, count in self.kept.items() if count >= len(self.lines)}
+        return next_seats(self.seats, counts, members, whole, gone)
 
 
 @define
@@ -263,6 +268,7 @@ class Takeover:
     The answers to a L{Look}, until they are enough to go on with.
 
     @ivar best: the record of the highest rank.
+    @ivar said: the keys of those that have promised.
     @ivar refused: the highest promise to somebody else.
     """
 
@@ -270,21 +276,27 @@ class Takeover:
     said: set[str] = field(factory=set)
     refused: Term = NONE
 
-    def add(self, node: str, reply: Reply) -> None:
-        """A node has answered."""
+    def add(self, keys: Iterable[str], reply: Reply) -> None:
+        """A member has answered, which is known by these keys."""
         if not reply.ok:
             self.refused = max(self.refused, reply.promised)
             return
-        self.said.add(node)
+        self.said.update(keys)
         if reply.lines is None:
             return
         found = Record(jid=self.best.jid, term=reply.term, lines=reply.lines)
         if found.rank > self.best.rank:
             self.best = found
 
-    def is_enough(self, members: Collection[str], linked: Collection[str], two: str = PAIR) -> bool:
-        """Whether all that ever counted is known."""
-        return enough(self.said, members, linked, two)
+    def is_enough(
+        self,
+        seats: Electorate,
+        linked: Collection[str],
+        gone: Collection[str] = (),
+        two: str = PAIR,
+    ) -> bool:
+        """Whether all that ever counted is known, if the best record names these seats."""
+        return enough(self.said, seats, linked, gone, two)
 
 
 def next_term(attempt: int, claim: int, promised: Term) -> Term:

@@ -61,6 +61,8 @@ STEP: dict[tuple[StepState, Said], StepState] = {
     (StepState.WAITING, Said.DONE): StepState.DONE,
     (StepState.WAITING, Said.FAILED): StepState.FAILED,
     (StepState.WAITING, Said.SKIPPED): StepState.SKIPPED,
+    # Those who knew whether it had begun are gone
+    (StepState.WAITING, Said.INTERRUPTED): StepState.INTERRUPTED,
     # It says so itself: it may be done twice
     (StepState.RUNNING, Said.BEGUN): StepState.RUNNING,
     (StepState.RUNNING, Said.DONE): StepState.DONE,

@@ -144,7 +144,13 @@ class Plan:
 
 
 def plan(
-    run: Run, mode: str, known: Callable[[Step], Known], window: float, node: str, at: float
+    run: Run,
+    mode: str,
+    known: Callable[[Step], Known],
+    window: float,
+    node: str,
+    at: float,
+    doubtful: bool = False,
 ) -> Plan:
     """
     What is done with a run that was running.
@@ -152,6 +158,7 @@ def plan(
     @param mode: C{orchestrate_takeover}.
     @param node: whose run was it.
     @param at: time of day.
+    @param doubtful: members that are gone may have had lines that nobody else has.
     """
     found = Plan()
     if not run.about:
@@ -161,7 +168,11 @@ def plan(
         return found
     steps = run.running()
     why = ""
-    if mode != CONTINUE:
+    if doubtful:
+        why = f"{node} died, and those who are gone with it may have known of more"
+        # More may have been begun than is known here
+        steps = steps or [step for step in run.steps if not step.is_over][:1]
+    elif mode != CONTINUE:
         why = f"{node} died, and orchestrate_takeover is {mode}"
     elif run.about.get("parent"):
         # Whoever goes on with that one may do this step again as a whole

@@ -7,8 +7,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from attrs import frozen
 from twisted.internet.defer import Deferred
 
+from saltwisted.domain.claims.electorate import PAIR, Electorate, Seat, found
+from saltwisted.domain.orchestration.copies import Record, Takeover, Writer
+from saltwisted.domain.orchestration.seats import seats_of
 from saltwisted.errors import RemoteError, SaltwistedError, TakenOver
 from saltwisted.interfaces import IPeers
 from saltwisted.transports.deferreds import as_deferred
@@ -34,30 +38,99 @@ class Alone:
         """There is nobody."""
 
 
+@frozen(kw_only=True)
+class Electors:
+    """
+    Who has seats in runs that begin now.
+
+    @ivar key: what this node is known by among the members.
+    @ivar members: all that count for a majority, linked or not, this one too.
+    @ivar gone: the keys of those that were removed or declared dead.
+    @ivar key_of: the key of a link's member.
+    @ivar two: what holds for two members: C{pair} or C{both}.
+    """
+
+    key: str
+    members: Callable[[], Sequence[Seat]]
+    gone: Callable[[], Collection[str]] = tuple
+    key_of: Callable[[Any], str] = lambda link: str(link.node)
+    two: str = PAIR
+
+
+def alone(node: str) -> Electors:
+    """A master that has no peers is known by its name."""
+    return Electors(key=node, members=lambda: [Seat(node, node)])
+
+
 class Keepers:
     """
     As one node sees them. Reactor thread only.
-
-    @param members: the ids of all nodes that count for a majority, this one too.
-    @param two: what holds for two members: C{pair} or C{both}.
     """
 
-    def __init__(
-        self, node: str, peers: IPeers, members: Callable[[], Collection[str]], two: str
-    ) -> None:
-        self.node, self._peers, self._members, self._two = node, peers, members, two
+    def __init__(self, node: str, peers: IPeers, electors: Electors) -> None:
+        self.node, self._peers, self._electors = node, peers, electors
         self._deaf: set[str] = set()
         # After an upgrade it may know what it did not know before
         peers.on_link(lambda link, up: self._deaf.discard(link.node))
 
-    def reachable(self) -> list[str]:
+    def reachable(self) -> list[Seat]:
         """This node, and the others that can be asked."""
-        return [self.node, *(link.node for link in self._peers.links())]
+        others = [Seat(link.node, self._electors.key_of(link)) for link in self._peers.links()]
+        return [Seat(self.node, self._electors.key), *others]
 
-    def voters(self) -> tuple[Collection[str], Collection[str], str]:
-        """The members, those that are there and know these words, and what holds for two."""
-        members = set(self._members()) | {self.node}
-        return members, set(self.reachable()) - self._deaf, self._two
+    def _linked(self) -> set[str]:
+        """Those that are there and know these words."""
+        near = [seat for seat in self.reachable() if seat.node not in self._deaf]
+        return {key for seat in near for key in keys_of(seat)}
+
+    def members(self) -> list[Seat]:
+        """Who is to have a seat, this node too."""
+        return sorted({*self._electors.members(), Seat(self.node, self._electors.key)})
+
+    def counted(self, writer: Writer) -> int:
+        """Up to which line those of a writer count now."""
+        return writer.counted(self._linked(), self._electors.gone(), self._electors.two)
+
+    def next_seats(self, writer: Writer) -> Electorate | None:
+        """Whether the seats of a run have to change now."""
+        rules = self._electors
+        return writer.next_seats(self._electors.members(), self._linked(), rules.gone(), rules.two)
+
+    def seats_of(self, record: Record) -> tuple[Electorate, int]:
+        """
+        The seats that hold for a record, and how many lines there are up to those that name them:
+        none where it names none, or none of whom anybody is left.
+        """
+        seats, named = seats_of(record.lines)
+        if seats is None or seats.is_gone(self._electors.gone()):
+            return found(self.members(), seats), 0
+        return seats, named
+
+    def is_enough(self, takeover: Takeover) -> bool:
+        """Whether those who have promised know of all that ever counted."""
+        seats, _ = self.seats_of(takeover.best)
+        rules = self._electors
+        return takeover.is_enough(seats, self._linked(), rules.gone(), rules.two)
+
+    def why_not(self, takeover: Takeover) -> str:
+        """Why they do not, for people."""
+        seats, _ = self.seats_of(takeover.best)
+        gone = self._electors.gone()
+        silent = {seat for seat in seats.seats() if not keys_of(seat) & takeover.said}
+        names = ", ".join(sorted({seat.node for seat in silent if seat.key not in gone}))
+        if not names:
+            return "another node takes it over just now"
+        all_names = ", ".join(sorted({seat.node for seat in seats.seats()}))
+        return (
+            f"what was written down of it last is on a majority of {all_names}, and {names} cannot"
+            " be asked"
+        )
+
+    def is_doubtful(self, record: Record) -> bool:
+        """Whether members that are gone may have had lines that nobody else has."""
+        seats, _ = seats_of(record.lines)
+        gone = self._electors.gone()
+        return seats is not None and seats.may_forget(gone, self._electors.two)
 
     async def ask(self, node: str, word: str, body: bytes) -> bytes:
         """
@@ -87,6 +160,13 @@ class Keepers:
                 # It is away, or of an earlier release
                 return None
 
-        asked = [Deferred.fromCoroutine(ask(node)) for node in self.reachable()[1:]]
+        asked = [Deferred.fromCoroutine(ask(seat.node)) for seat in self.reachable()[1:]]
         answers = [await waiting for waiting in asked]
         return [answer for answer in answers if answer is not None]
+
+
+def keys_of(seat: Seat) -> set[str]:
+    """
+    What a seat is known by in runs: its key, and its name in those that it began as a master alone.
+    """
+    return {seat.key, seat.node}

@@ -11,7 +11,14 @@ from saltwisted.domain.orchestration.copies import NONE, Rank
 
 
 class IRunWriter(Protocol):
-    """One run of an orchestration that is written by this node."""
+    """
+    One run of an orchestration that is written by this node.
+
+    @ivar doubtful: it was taken over, and members that were removed or declared dead may have had
+        lines of it that nobody else has.
+    """
+
+    doubtful: bool
 
     @property
     def lines(self) -> Sequence[bytes]:
@@ -48,14 +55,16 @@ class IRunRecords(Protocol):
         """
 
     def take(
-        self, jid: str, attempt: int, claim: int, holds: Callable[[], bool]
+        self, jid: str, attempt: int, claim: int, holds: Callable[[], bool], patience: float
     ) -> Awaitable[IRunWriter]:
         """
         Write a run that another node, or another life of this one, has written before. When it
-        fires, nobody else can write it, and its lines are all that ever counted.
+        fires, nobody else can write it, and its lines are all that ever counted (but see
+        C{doubtful}).
 
         @param attempt: how often it was begun or resumed by somebody.
-        @raises TakenOver: the claim is lost before that.
+        @param patience: seconds after which it is given up, if those who must be asked are away.
+        @raises TakenOver: the claim is lost before that, or it is given up.
         @raises StoreError: the own disk refuses.
         """
 

@@ -7,15 +7,15 @@ L{saltwisted.domain.orchestration.copies}; who may write in the claims.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from attrs import define, field
 from twisted.internet.defer import Deferred, succeed
-from twisted.internet.task import deferLater
+from twisted.internet.task import LoopingCall, deferLater
 from twisted.logger import Logger
 
-from saltwisted.domain.claims.electorate import PAIR
+from saltwisted.domain.claims.electorate import Seat, found
 from saltwisted.domain.jid import jid_seconds
 from saltwisted.domain.orchestration.copies import (
     NONE,
@@ -33,6 +33,7 @@ from saltwisted.domain.orchestration.copies import (
     encode_send,
     next_term,
 )
+from saltwisted.domain.orchestration.seats import seats_line, with_seats
 from saltwisted.domain.orchestration.words import pack_line
 from saltwisted.errors import (
     DeniedError,
@@ -43,7 +44,7 @@ from saltwisted.errors import (
 )
 from saltwisted.interfaces import IPeers
 from saltwisted.master.orchestration.disk import JIDS, LOOK, OPEN, READ, SEND, IRunStore, RunDisk
-from saltwisted.master.orchestration.keepers import Alone, Keepers
+from saltwisted.master.orchestration.keepers import Alone, Electors, Keepers, keys_of
 from saltwisted.master.orchestration.protocols import IRunRecords, IRunWriter
 from saltwisted.transports.deferreds import let_go
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
@@ -54,6 +55,8 @@ STOP = "stop"
 """What may be wished of a run beside what may be wished of any run of states."""
 AGAIN = 0.25
 """Seconds after which it is tried again, and the claim is looked at."""
+LOOK_EVERY = 1.0
+"""Seconds after which it is seen whether somebody lacks lines, or the members have changed."""
 LOST = "another node has taken this run over"
 DOUBTED = "the claim of this run was lost: this node stood still, or is cut off"
 
@@ -63,13 +66,15 @@ class Writing:
     """
     One run that is written here: C{IRunWriter}.
 
-    @ivar busy: nodes that were sent something and have not answered.
+    @ivar doubtful: members that are gone may have had lines that nobody else has.
+    @ivar busy: keys of members that were sent something and have not answered.
     @ivar waiting: who waits for the line of a number to count.
     """
 
     records: RunRecords
     writer: Writer
     holds: Callable[[], bool]
+    doubtful: bool = False
     busy: set[str] = field(factory=set)
     waiting: list[tuple[int, Deferred[None]]] = field(factory=list)
     timer: Any = None
@@ -99,7 +104,7 @@ class Writing:
         self.records.ended(self)
 
     def look(self) -> None:
-        """Send what somebody lacks, and tell who waits."""
+        """Send what somebody lacks, tell who waits, and have the seats follow the members."""
         if self.closed:
             return
         if self.writer.deposed:
@@ -109,10 +114,18 @@ class Writing:
         else:
             self._send()
             self._count()
+            self._seat()
         if self.waiting and self.timer is None:
             self.timer = self.records.clock.callLater(AGAIN, self._again)
         elif not self.waiting:
             self._stop()
+
+    def _seat(self) -> None:
+        """What comes after this line counts by other seats."""
+        seats = self.records.keepers.next_seats(self.writer)
+        if seats is not None and self.holds() and not self.closed:
+            self.writer.add_seats(pack_line(seats_line(seats)), seats)
+            self._send()
 
     def _stop(self) -> None:
         timer, self.timer = self.timer, None
@@ -124,29 +137,30 @@ class Writing:
         self.look()
 
     def _send(self) -> None:
-        for node in self.records.keepers.reachable():
-            sent = None if node in self.busy else self.writer.to_send(node)
+        for seat in self.records.keepers.reachable():
+            sent = None if seat.key in self.busy else self.writer.to_send(seat.key)
             if sent is not None:
-                self.busy.add(node)
-                let_go(self._send_to(node, sent), self.records.log, "lines were not sent")
+                self.busy.add(seat.key)
+                let_go(self._send_to(seat, sent), self.records.log, "lines were not sent")
 
-    async def _send_to(self, node: str, sent: Send) -> None:
+    async def _send_to(self, seat: Seat, sent: Send) -> None:
         try:
-            reply = await self.records.send(node, sent)
+            reply = await self.records.send(seat.node, sent)
         except StoreError as error:
-            self.busy.discard(node)
+            self.busy.discard(seat.key)
             self.fail(error)
             return
         except SaltwistedError:
             # It is tried again, by the timer at the latest
-            self.busy.discard(node)
+            self.busy.discard(seat.key)
             return
-        self.busy.discard(node)
-        self.writer.said(node, reply)
+        self.busy.discard(seat.key)
+        for key in keys_of(seat):
+            self.writer.said(key, reply)
         self.look()
 
     def _count(self) -> None:
-        counted = self.writer.counted(*self.records.keepers.voters())
+        counted = self.records.keepers.counted(self.writer)
         ready = [each for each in self.waiting if each[0] <= counted]
         self.waiting = [each for each in self.waiting if each[0] > counted]
         for _, done in ready:
@@ -163,7 +177,6 @@ class RunRecords:
     """
     Those of one node. Reactor thread only.
 
-    @param members: as for L{Keepers}, and C{two}.
     @ivar keepers: who has the lines.
     """
 
@@ -174,29 +187,33 @@ class RunRecords:
         clock: Any,
         node: str,
         peers: IPeers | None,
-        members: Callable[[], Collection[str]],
+        electors: Electors,
         store: IRunStore,
-        two: str = PAIR,
     ) -> None:
         self.clock, self._node = clock, node
         self._peers: IPeers = Alone() if peers is None else peers
-        self.keepers = Keepers(node, self._peers, members, two)
+        self.keepers = Keepers(node, self._peers, electors)
         self._writing: list[Writing] = []
         self._disk = RunDisk(clock, self._peers, store)
-        self._peers.on_link(self._link)
+        self._peers.on_link(lambda link, up: self._look())
+        self._looking = LoopingCall(self._look)
+        self._looking.clock = clock
 
     async def startService(self) -> None:
         """Read what is on the disk."""
         await self._disk.start()
+        let_go(self._looking.start(LOOK_EVERY, now=False), self.log, "lines are not sent again")
 
     async def stopService(self) -> None:
         """Take nothing any more; who waits is told that it does not count."""
+        if self._looking.running:
+            self._looking.stop()
         for each in list(self._writing):
             each.fail(TakenOver("this node stops"))
             each.close()
         await self._disk.stop()
 
-    def _link(self, link: Any, up: bool) -> None:
+    def _look(self) -> None:
         for each in list(self._writing):
             each.look()
 
@@ -219,10 +236,14 @@ class RunRecords:
         if self._disk.keeper.record(jid).lines:
             raise DeniedError(f"there is an orchestration {jid} already")
         term = next_term(1, claim, self._disk.keeper.record(jid).promised)
-        return await self._write(Writer(jid, term, [pack_line(line)]), holds)
+        writer = Writer(jid, term, found(self.keepers.members()))
+        writer.add_seats(pack_line(with_seats(line, writer.seats)), writer.seats)
+        return await self._write(writer, holds)
 
-    async def _write(self, writer: Writer, holds: Callable[[], bool]) -> IRunWriter:
-        writing = Writing(self, writer, holds)
+    async def _write(
+        self, writer: Writer, holds: Callable[[], bool], doubtful: bool = False
+    ) -> IRunWriter:
+        writing = Writing(self, writer, holds, doubtful)
         self._writing.append(writing)
         try:
             await writing.settled()
@@ -232,35 +253,45 @@ class RunRecords:
         return writing
 
     def take(
-        self, jid: str, attempt: int, claim: int, holds: Callable[[], bool]
+        self, jid: str, attempt: int, claim: int, holds: Callable[[], bool], patience: float
     ) -> Awaitable[IRunWriter]:
         """All are asked, again and again, until enough have answered."""
-        return Deferred.fromCoroutine(self._take(jid, attempt, claim, holds))
+        return Deferred.fromCoroutine(self._take(jid, attempt, claim, holds, patience))
 
     async def _take(
-        self, jid: str, attempt: int, claim: int, holds: Callable[[], bool]
+        self, jid: str, attempt: int, claim: int, holds: Callable[[], bool], patience: float
     ) -> IRunWriter:
+        until = self.clock.seconds() + patience
         term = next_term(attempt, claim, self._disk.keeper.record(jid).promised)
         while True:
-            found = Takeover(self._disk.keeper.record(jid))
-            mine = found.best.rank
+            answers = Takeover(self._disk.keeper.record(jid))
+            mine = answers.best.rank
             asked = [
-                (node, self._look(node, Look(jid=jid, term=term, have=mine)))
-                for node in self.keepers.reachable()
+                (seat, self._look_at(seat.node, Look(jid=jid, term=term, have=mine)))
+                for seat in self.keepers.reachable()
             ]
-            for node, waiting in asked:
+            for seat, waiting in asked:
                 reply = await waiting
                 if reply is not None:
-                    found.add(node, reply)
+                    answers.add(keys_of(seat), reply)
             if not holds():
                 raise TakenOver(DOUBTED)
-            if found.is_enough(*self.keepers.voters()):
+            if not answers.best.lines:
+                raise TakenOver(f"nobody who can be asked has anything of orchestration {jid}")
+            if self.keepers.is_enough(answers):
                 break
+            if self.clock.seconds() >= until:
+                raise TakenOver(self.keepers.why_not(answers))
             await deferLater(self.clock, AGAIN)
-            term = next_term(attempt, claim, max(found.refused, term))
-        return await self._write(Writer(jid, term, list(found.best.lines)), holds)
+            term = next_term(attempt, claim, max(answers.refused, term))
+        best = answers.best
+        seats, named = self.keepers.seats_of(best)
+        writer = Writer(jid, term, seats, list(best.lines), named)
+        if not named:
+            writer.add_seats(pack_line(seats_line(seats)), seats)
+        return await self._write(writer, holds, self.keepers.is_doubtful(best))
 
-    def _look(self, node: str, look: Look) -> Deferred[Reply | None]:
+    def _look_at(self, node: str, look: Look) -> Deferred[Reply | None]:
         async def asked() -> Reply | None:
             if node == self._node:
                 return await self._disk.looked(look)

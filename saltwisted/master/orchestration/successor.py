@@ -29,7 +29,7 @@ PATIENCE = 10.0
 """Seconds that a run waits to be begun while this node has just started, or hears no majority."""
 LOOK_EVERY = 1.0
 AGAIN = 2.0
-"""Seconds after which it is tried again to take over what could not be."""
+"""Seconds after which it is given up, and later tried again, to take over what cannot be yet."""
 
 Resume = Callable[[Run, Mapping[str, Mapping[str, Any]]], Any]
 """C{IOrchestrating.resume}."""
@@ -67,6 +67,7 @@ class Successor:
         self._looking = LoopingCall(self._look)
         self._looking.clock = clock
         self._taking: list[str] = []
+        self._waits: dict[str, str] = {}
 
     def start(self) -> None:
         """Go on with what an earlier life has left, and look for what others leave."""
@@ -87,6 +88,7 @@ class Successor:
         if self._goings.stops:
             return
         unfinished = self._records.unfinished()
+        self._waits = {jid: why for jid, why in self._waits.items() if jid in unfinished}
         self.leases.want({*unfinished.values(), *self._taking})
         if self.leases.holds() and not self._taking:
             own = {jid for jid, node in unfinished.items() if node == self._node}
@@ -121,28 +123,34 @@ class Successor:
         self._look()
 
     async def _try(self, jid: str, node: str, holds: Callable[[], bool]) -> None:
-        self.log.info("orchestration {jid} of {node} is taken over", jid=jid, node=node)
+        if jid not in self._waits:
+            self.log.info("orchestration {jid} of {node} is taken over", jid=jid, node=node)
         try:
             while self._goings.kill(jid, "it is gone on with from what was written down"):
                 await deferLater(self._clock, LOOK_EVERY / 10)
             await self._take(jid, node, holds)
+            self._waits.pop(jid, None)
         except (TakenOver, StoreError, WireError) as error:
-            self.log.warn("orchestration {jid}: {error}", jid=jid, error=str(error))
+            if self._waits.get(jid) != str(error):
+                # It is tried every few seconds, for as long as those who are needed are away
+                self.log.warn("orchestration {jid}: {error}", jid=jid, error=str(error))
+            self._waits[jid] = str(error)
             self._goings.lost(jid)
             await deferLater(self._clock, AGAIN)
 
     async def _take(self, jid: str, node: str, holds: Callable[[], bool]) -> None:
         known = read_run(jid, await self._records.read(jid))
-        writer = await self._records.take(jid, known.attempt, self.leases.term, holds)
+        term = self.leases.term
+        writer = await self._records.take(jid, known.attempt, term, holds, AGAIN)
         run = read_run(jid, writer.lines)
         going = self._goings.add(Going(run, writer))
         if run.state is not RunState.RUNNING or run.node != node:
             # What is known now is newer
             self._goings.lost(jid)
             return
-        await self._plan(going, node, self._mode())
+        await self._plan(going, node, self._mode(), going.writer.doubtful)
 
-    async def _plan(self, going: Going, node: str, mode: str) -> None:
+    async def _plan(self, going: Going, node: str, mode: str, doubtful: bool = False) -> None:
         run = going.run
         known = {step.number: await self._known(step) for step in run.running()}
         found = plan(
@@ -152,6 +160,7 @@ class Successor:
             self._window(),
             node,
             self._goings.now(),
+            doubtful,
         )
         if not found.goes_on:
             await self._goings.end(going, found.lines)
@@ -192,7 +201,8 @@ class Successor:
         claim = await self._resumption(run, user)
         attempt = int(claim.key.rpartition("/")[2])
         try:
-            writer = await self._records.take(jid, attempt, self.leases.term, self.leases.holds)
+            term, holds = self.leases.term, self.leases.holds
+            writer = await self._records.take(jid, attempt, term, holds, PATIENCE)
             run = read_run(jid, writer.lines)
             judged_resumption(run, first)
             node = run.node
