@@ -65,6 +65,10 @@ _REFSPEC = re.compile(
 )
 
 
+ID = ("id", "url")
+"""What a remote always has."""
+
+
 class GitRemote:
     """
     One repository, and how its refs become environments; never changes.
@@ -108,7 +112,7 @@ class GitRemote:
         """
         @raises TypeError: there is no parameter of a name.
         """
-        if odd := values.keys() - GitRemote.__annotations__.keys():
+        if odd := [name for name in values if not hasattr(type(self), name) and name not in ID]:
             raise TypeError(f"no parameters: {sorted(odd)}")
         self.__dict__.update(values)
 
@@ -177,7 +181,7 @@ def _remote(
     given: dict[str, Any] = {}
     if isinstance(entry, Mapping):
         entry, parameters = next(iter(entry.items()))
-        given = _repacked(parameters)
+        given = repacked(parameters)
         if not given:
             raise ConfigError(
                 f"remote {_named(entry)!r} has no parameters: remove the colon behind its URL"
@@ -194,7 +198,7 @@ def _remote(
     for name in GLOBAL:
         value = given.get(name) if given.get(name) is not None else usual.get(name)
         if value is not None:
-            values[name] = _typed(who, name, value)
+            values[name] = typed(who, name, value)
     if given.get("name"):
         values["name"] = str(given["name"])
     if given.get("all_saltenvs") is not None:
@@ -206,11 +210,11 @@ def _remote(
         values["base"] = base["ref"]
     values["saltenv"] = saltenv
     remote = GitRemote(**values)
-    _judge(who, remote)
+    judge(remote)
     return remote
 
 
-def _typed(who: str, name: str, value: Any) -> Any:
+def typed(who: str, name: str, value: Any) -> Any:
     """A parameter as what it has to be."""
     if name in FLAGS:
         if isinstance(value, bool) or value in (0, 1):
@@ -241,12 +245,13 @@ def _typed(who: str, name: str, value: Any) -> Any:
     return text
 
 
-def _judge(who: str, remote: GitRemote) -> None:
+def judge(remote: GitRemote) -> None:
     """
     What parameters say together.
 
     @raises ConfigError: it cannot work.
     """
+    who = shown(remote.url)
     for spec in remote.refspecs:
         found = _REFSPEC.fullmatch(spec)
         target = (found and found["target"]) or "refs/tags/"
@@ -332,9 +337,9 @@ def _saltenvs(who: str, value: Any) -> dict[str, dict[str, str]]:
     @raises ConfigError: they are none.
     """
     found: dict[str, dict[str, str]] = {}
-    for env, parameters in _repacked(value).items():
+    for env, parameters in repacked(value).items():
         own: dict[str, str] = {}
-        for name, text in _repacked(parameters).items():
+        for name, text in repacked(parameters).items():
             if name not in PER_SALTENV:
                 near = _near(name, PER_SALTENV)
                 raise ConfigError(f"{who}: {env}: invalid parameter {name!r}{near}")
@@ -346,7 +351,7 @@ def _saltenvs(who: str, value: Any) -> dict[str, dict[str, str]]:
     return found
 
 
-def _repacked(value: Any) -> dict[str, Any]:
+def repacked(value: Any) -> dict[str, Any]:
     """A map, or a list of maps, as one map with text for keys."""
     found: dict[str, Any] = {}
     for each in value if isinstance(value, (list, tuple)) else [value]:

@@ -254,11 +254,11 @@ class CommonOptions(Options):
     git_pillar_global_lock: HandedOn[bool] = True
     git_pillar_user: str = ""
     git_pillar_password: Secret[str] = ""
-    git_pillar_insecure_auth: HandedOn[bool] = False
+    git_pillar_insecure_auth: bool = False
     git_pillar_privkey: str = ""
     git_pillar_pubkey: HandedOn[str] = ""
-    git_pillar_passphrase: HandedOn[Secret[str]] = ""
-    git_pillar_refspecs: HandedOn[list[Any]] = _REFSPECS
+    git_pillar_passphrase: Secret[str] = ""
+    git_pillar_refspecs: list[Any] = _REFSPECS
     git_pillar_includes: bool = True
     git_pillar_proxy: str = ""
     git_pillar_depth: HandedOn[int] = 1

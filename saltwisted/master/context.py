@@ -90,7 +90,13 @@ class Scheduling(Protocol):
 
 
 class GitRemotes(Protocol):
-    """The remotes of C{gitfs}; see L{saltwisted.master.gitupdates.GitUpdates}."""
+    """Git remotes; see L{saltwisted.master.gitupdates.GitUpdates}."""
+
+    async def update_pillars(
+        self, branch: str | None = None, repo: str | None = None
+    ) -> dict[str, bool | None]:
+        """Fetch those of C{git_pillar} at once."""
+        ...
 
     def update(self, names: Iterable[str] | None = None) -> Awaitable[dict[str, dict[str, Any]]]:
         """Fetch at once."""

@@ -1,5 +1,5 @@
 """
-The remotes of C{gitfs}: who fetches them, how often, and what is told of it.
+The remotes of C{gitfs} and C{git_pillar}: who fetches them, how often, and what is told of it.
 
 Each remote goes its own way: one that is away holds up no other, keeps its last good commits, and
 is asked again after longer and longer pauses. Fetches are the work of processes. What is served
@@ -19,6 +19,7 @@ from twisted.internet.defer import Deferred, DeferredSemaphore, gatherResults, s
 from twisted.logger import Logger
 
 from saltwisted.config.git import GitRemote, remotes_of
+from saltwisted.config.gitpillar import PillarRemote, all_pillar_remotes
 from saltwisted.domain.git.mapping import Tip
 from saltwisted.domain.git.pacing import NEVER, pause
 from saltwisted.domain.git.trees import changed
@@ -31,6 +32,7 @@ from saltwisted.words import listed
 FETCH_ENTRY = "saltwisted.worker.git.work:fetch"
 READ_ENTRY = "saltwisted.worker.git.work:serve"
 EVENT = "salt/fileserver/gitfs/update"
+PILLAR_EVENT = "salt/fileserver/git_pillar/update"
 PATIENCE = 30.0
 """Seconds for what is no fetch, and beyond those of a fetch."""
 FIRST = 15.0
@@ -83,6 +85,18 @@ class Watched:
         return self.remotes[0].shown
 
     @property
+    def is_pillar(self) -> bool:
+        """Whether it is one of C{git_pillar}."""
+        return isinstance(self.remotes[0], PillarRemote)
+
+    @property
+    def called(self) -> set[str]:
+        """What may be said for it."""
+        return {
+            name for each in self.remotes for name in (each.id, each.name, each.url, each.shown)
+        }
+
+    @property
     def interval(self) -> float:
         """Seconds between two fetches, the shortest that is wanted; 0 for none."""
         wanted = [each.update_interval for each in self.remotes if each.update_interval > 0]
@@ -93,7 +107,7 @@ class GitUpdates:
     """
     Reactor thread only.
 
-    @param source: what is served.
+    @param source: what is served; C{None} where C{gitfs} is no backend.
     @param fire: puts an event on the bus.
     @param dice: from 0 to 1.
     """
@@ -104,7 +118,7 @@ class GitUpdates:
         self,
         clock: Any,
         config: Any,
-        source: GitFiles,
+        source: GitFiles | None,
         worker: Worker,
         fire: Callable[[str, Mapping[str, Any]], Any],
         counters: Counter[str],
@@ -115,12 +129,14 @@ class GitUpdates:
         self._worker, self._fire, self._counters = worker, fire, counters
         self._now, self._dice = now, dice
         self._top = os.path.join(config.cachedir, "saltwisted", "git")
+        self._pillar_top = os.path.join(config.cachedir, "git_pillar")
         self._watched: dict[str, Watched] = {}
         self._order: list[tuple[GitRemote, str]] = []
         self._wrong: list[str] = []
         self._doubtful = DeferredSemaphore(DOUBTFUL)
         self._is_running = False
-        source.on_damage(self._damaged)
+        if source is not None:
+            source.on_damage(self._damaged)
 
     # -- life
 
@@ -129,7 +145,7 @@ class GitUpdates:
         self._is_running = True
         await self._read_config()
         begun = [(watched, self._soon(watched)) for watched in self._watched.values()]
-        first = [d for watched, d in begun if watched.repository is None]
+        first = [d for watched, d in begun if not watched.state]
         await all_within(self._clock, FIRST, first)
 
     def stopService(self) -> None:
@@ -153,17 +169,26 @@ class GitUpdates:
                 self._wait(watched)
 
     async def _read_config(self) -> None:
-        remotes, self._wrong = remotes_of(self._config.value)
+        remotes: list[GitRemote] = []
+        self._wrong = []
+        if self._source is not None:
+            remotes, self._wrong = remotes_of(self._config.value)
+        pillars, wrong = all_pillar_remotes(self._config.value)
+        self._wrong += wrong
         order = [(remote, key_of(remote)) for remote in remotes]
+        wanted = [(remote, key, os.path.join(self._top, key)) for remote, key in order]
+        for pillar in pillars:
+            folder = os.path.join(self._pillar_top, pillar.directory())
+            wanted.append((pillar, f"pillar {pillar.directory()}", folder))
         new: dict[str, Watched] = {}
-        for remote, key in order:
+        for remote, key, folder in wanted:
             if key in new:
                 new[key].remotes.append(remote)
                 continue
             known = self._watched.get(key)
             if known is not None:
                 known.remotes = [remote]
-            new[key] = known or Watched(key, os.path.join(self._top, key), [remote])
+            new[key] = known or Watched(key, folder, [remote])
         fresh = [watched for key, watched in new.items() if key not in self._watched]
         if fresh:
             request = {"do": "states", "folders": [watched.folder for watched in fresh]}
@@ -190,12 +215,36 @@ class GitUpdates:
         chosen = [
             watched
             for watched in self._watched.values()
-            if wanted is None
-            or any({each.id, each.name, each.url, each.shown} & wanted for each in watched.remotes)
+            if not watched.is_pillar and (wanted is None or watched.called & wanted)
         ]
         whole: Deferred[Any] = gatherResults([self._soon(watched) for watched in chosen])
         shown = [watched.shown for watched in chosen]
         return whole.addCallback(lambda found: dict(zip(shown, found, strict=True)))
+
+    async def update_pillars(
+        self, branch: str | None = None, repo: str | None = None
+    ) -> dict[str, bool | None]:
+        """
+        Fetch remotes of C{git_pillar} at once: Salt's answer for each, true if something is new,
+        C{None} if nothing is, false if it could not be fetched.
+        """
+        chosen: dict[str, Watched] = {}
+        for watched in self._watched.values():
+            for remote in watched.remotes:
+                if (
+                    isinstance(remote, PillarRemote)
+                    and branch in (None, remote.branch)
+                    and repo in (None, remote.url, remote.name)
+                ):
+                    chosen[remote.id] = watched
+        each = {id(watched): watched for watched in chosen.values()}
+        found = await gatherResults([self._soon(watched) for watched in each.values()])
+        outcome = dict(zip(each, found, strict=True))
+        answer: dict[str, bool | None] = {}
+        for name, watched in chosen.items():
+            told = outcome[id(watched)]
+            answer[name] = False if "error" in told else bool(told["changed"]) or None
+        return answer
 
     def _soon(self, watched: Watched) -> Deferred[dict[str, Any]]:
         """A fetch that begins now, or after the one that runs: that may have come too early."""
@@ -229,10 +278,10 @@ class GitUpdates:
             outcome["error"] = watched.error
         if outcome["changed"]:
             self._fire(
-                EVENT,
+                PILLAR_EVENT if watched.is_pillar else EVENT,
                 {
                     "changed": True,
-                    "backend": "gitfs",
+                    "backend": "git_pillar" if watched.is_pillar else "gitfs",
                     "remote": watched.shown,
                     "refs": outcome["changed"],
                 },
@@ -281,9 +330,9 @@ class GitUpdates:
         if watched.error != text:
             watched.since = self._now() if not watched.error else watched.since
             watched.error = text
-            serves = "what it had is served" if watched.repository else "nothing of it is served"
+            serves = "what it had is served" if watched.state else "nothing of it is served"
             self.log.error(
-                "gitfs: {remote} cannot be fetched, {serves}: {error}",
+                "git: {remote} cannot be fetched, {serves}: {error}",
                 remote=watched.shown,
                 serves=serves,
                 error=text,
@@ -292,12 +341,12 @@ class GitUpdates:
     def _came(self, watched: Watched, answer: Mapping[str, Any]) -> None:
         if answer.get("locks"):
             self.log.info(
-                "gitfs: {remote}: locks of a killed git were removed: {locks}",
+                "git: {remote}: locks of a killed git were removed: {locks}",
                 remote=watched.shown,
                 locks=listed(answer["locks"]),
             )
         if watched.error:
-            self.log.info("gitfs: {remote} can be fetched again", remote=watched.shown, always=True)
+            self.log.info("git: {remote} can be fetched again", remote=watched.shown, always=True)
         watched.error, watched.failures, watched.damaged = "", 0, False
         watched.fetched = self._now()
         if answer["state"] != watched.state:
@@ -308,6 +357,8 @@ class GitUpdates:
         path = os.path.join(watched.folder, state["repo"])
         watched.state = state
         watched.tips = {ref: Tip(*tip) for ref, tip in state["refs"].items()}
+        if watched.is_pillar:
+            return
         if watched.repository is not None and watched.repository.path == path:
             watched.repository.learn(state["large"])
         else:
@@ -315,6 +366,8 @@ class GitUpdates:
 
     def _show(self) -> None:
         """From now on what was fetched last is served."""
+        if self._source is None:
+            return
         served = []
         for remote, key in self._order:
             watched = self._watched[key]
@@ -350,6 +403,11 @@ class GitUpdates:
 
     # -- what is told
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether the configuration has anything of git at all."""
+        return self._source is not None or bool(all_pillar_remotes(self._config.value)[0])
+
     def status(self) -> dict[str, Any]:
         """Each remote with its commits, and what is wrong with it."""
         return {
@@ -360,10 +418,11 @@ class GitUpdates:
                     "error": watched.error,
                     "since": watched.since if watched.error else 0.0,
                     "failures": watched.failures,
+                    "pillar": watched.is_pillar,
                 }
                 for watched in self._watched.values()
             },
-            "envs": list(self._source.envs()),
+            "envs": list(self._source.envs()) if self._source is not None else [],
             "wrong": list(self._wrong),
         }
 
@@ -373,17 +432,23 @@ class GitUpdates:
         texts = list(self._wrong)
         for watched in self._watched.values():
             if watched.error:
-                had = "its last good commits are served" if watched.repository else "not served"
+                had = "its last good commits are served" if watched.state else "not served"
                 texts.append(f"{watched.shown}: {watched.error} ({had})")
         return "; ".join(texts)
 
 
 class NoGit:
-    """C{gitfs} is no backend here."""
+    """There are no remotes here."""
 
     def update(self, names: Iterable[str] | None = None) -> Awaitable[dict[str, dict[str, Any]]]:
         """There is nothing to fetch."""
         return succeed({})
+
+    async def update_pillars(
+        self, branch: str | None = None, repo: str | None = None
+    ) -> dict[str, bool | None]:
+        """There is nothing to fetch."""
+        return {}
 
     def status(self) -> dict[str, Any]:
         """Nothing."""

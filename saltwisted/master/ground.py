@@ -15,6 +15,7 @@ from attrs import field, frozen
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from saltwisted.config.gitpillar import FETCHED
 from saltwisted.config.options import MasterConfig
 from saltwisted.interfaces import Entropy
 from saltwisted.master.autosign import Autosign
@@ -78,4 +79,5 @@ class Ground:
         """The options that pillars are compiled by, as Salt names them."""
         opts = self.config.as_opts()
         opts["pillar_roots"] = self.seams.pillars.roots(opts["pillar_roots"])
+        opts[FETCHED] = True
         return opts

@@ -27,6 +27,7 @@ MODULES = (
     "doc",
     "event",
     "fileserver",
+    "git_pillar",
     "jobs",
     "manage",
     "match",

@@ -37,7 +37,7 @@ from saltwisted.master.calls import Calls
 from saltwisted.master.context import Context
 from saltwisted.master.control import Control, table_of
 from saltwisted.master.dispatch import Dispatcher
-from saltwisted.master.gitupdates import GitUpdates, NoGit
+from saltwisted.master.gitupdates import GitUpdates
 from saltwisted.master.ground import Ground
 from saltwisted.master.logins import Logins
 from saltwisted.master.maintenance import Maintenance
@@ -277,7 +277,7 @@ class Master:
             "cache": stores.cache,
             "pruning": seams.prune_time,
             "events": seams.kept,
-            **({"gitfs": self.git} if self.git is not None else {}),
+            **({"git": self.git} if self.git.is_wanted else {}),
             **({"receipts": seams.book} if seams.book is not None else {}),
             **(disks or {}),
         }
@@ -296,11 +296,9 @@ class Master:
         self.below = self._below()
         self.doors = self._doors()
 
-    def _git(self) -> GitUpdates | None:
-        """Who has the remotes of C{gitfs} fetched, if that is a backend."""
+    def _git(self) -> GitUpdates:
+        """Who has git remotes fetched."""
         stores, source = self.stores, self.stores.git()
-        if source is None:
-            return None
         return GitUpdates(
             stores.reactor,
             stores.config,
@@ -360,7 +358,7 @@ class Master:
             ),
             pillars=Pillars(ground, stores.warm),
             reactions=Reactions(stores.config.reactor),
-            git=self.git or NoGit(),
+            git=self.git,
             signins=signins,
             rotation=Rotation(
                 stores.reactor,
@@ -452,7 +450,7 @@ class Master:
             stores.tokens,
             stores.schedule,
             *stores.sources,
-            *([self.git] if self.git is not None else []),
+            self.git,
             self.ctx.pillars,
             self.ctx.signins,
             *([self.ctx.seams.book] if self.ctx.seams.book is not None else []),
@@ -495,7 +493,7 @@ class Master:
         """Options have new values."""
         names = set(names)
         self.ctx.pillars.reconfigure()
-        if self.git is not None and any(name.startswith("gitfs_") for name in names):
+        if any(name.startswith(("gitfs_", "git_pillar_", "ext_pillar")) for name in names):
             self.git.reconfigure()
         self.reacting.reconfigure("reactor" in names)
         self.schedule.reconfigure()
@@ -532,7 +530,7 @@ class Master:
             "jobs_queued": ctx.jobs.queued,
             "reactor": self.reacting.status(),
             "claims": self.claim_views.status(),
-            "gitfs": ctx.git.status(),
+            "git": ctx.git.status(),
             "serving": self.ports.open,
             "problems": self.problems(),
             **({"api": self.api.status()} if self.api is not None else {}),

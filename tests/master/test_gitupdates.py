@@ -286,6 +286,54 @@ class ReloadTests(UpdatesTestCase):
         self.assertEqual(self.source.envs(), ["base"])
 
 
+class PillarTests(UpdatesTestCase):
+    """Remotes of git pillar."""
+
+    def setUp(self) -> None:
+        """Two branches of one repository, and another one."""
+        super().setUp()
+        entries = ["master /p", "dev /p", {"main /q": [{"name": "other"}]}]
+        self.config.adopt(self.config.evolve(ext_pillar=[{"git": entries}]), ["ext_pillar"])
+
+    def test_fetched(self) -> None:
+        """They are fetched in the background, a repository once, and are no environments."""
+        begun = self.start()
+        self.assertEqual(sorted(self.worker.urls()), ["/one", "/p", "/q", "/two"])
+        for url in ("/one", "/p", "/q", "/two"):
+            self.worker.answer(url, {"state": state("a", "dev" if url == "/p" else "master")})
+        self.clock.advance(1)
+
+        self.successResultOf(begun)
+        self.assertEqual(self.source.envs(), ["base"])
+        self.clock.advance(61)
+        self.assertEqual(sorted(self.worker.urls()), ["/one", "/p", "/q", "/two"])
+
+    def test_update(self) -> None:
+        """Salt's answer for each entry: true, C{None}, or false; by branch, URL or name."""
+        self.started("/one", "/two", "/p", "/q")
+        asked = ensureDeferred(self.updates.update_pillars())
+        self.worker.answer("/p", {"state": state("b")})
+        self.worker.answer("/q", {"error": "gone"})
+        self.assertEqual(
+            self.successResultOf(asked), {"master /p": True, "dev /p": True, "main /q": False}
+        )
+        asked = ensureDeferred(self.updates.update_pillars("dev", "/p"))
+        self.worker.answer("/p", {"state": state("b")})
+        self.assertEqual(self.successResultOf(asked), {"dev /p": None})
+        asked = ensureDeferred(self.updates.update_pillars(None, "other"))
+        self.assertEqual(self.worker.urls(), ["/q"])
+        nobody = ensureDeferred(self.updates.update_pillars("nosuch"))
+        self.assertEqual(self.successResultOf(nobody), {})
+
+    def test_wrong(self) -> None:
+        """An entry that cannot work is named."""
+        wrong = [{"git": ["master ext::sh -c x"]}]
+        self.config.adopt(self.config.evolve(ext_pillar=wrong), ["ext_pillar"])
+        self.started()
+
+        self.assertIn("is no URL of a remote", self.updates.problem)
+
+
 class KeyTests(SynchronousTestCase):
     """Where repositories are."""
 

@@ -186,6 +186,54 @@ class StoreTests(GitCase):
 
         self.assertLessEqual(len(os.listdir(os.path.dirname(place))), 4)
 
+    def test_links(self) -> None:
+        """T-GIT-6: a link that leads out of its commit is not laid out; one inside is."""
+        secret = os.path.join(self.where, "secret.sls")
+        with open(secret, "w") as stream:
+            stream.write("stolen: 1")
+        os.makedirs(self.repo + "/sub")
+        for name, target in {
+            "abs.sls": secret,
+            "out.sls": "../../../secret.sls",
+            "sub/up": "../..",
+            "sub/good.sls": "../a.sls",
+            "dir": "sub",
+        }.items():
+            os.symlink(target, os.path.join(self.repo, name))
+        self.commit({"sub/b.sls": "b: 1"})
+
+        [(place, _, _)] = self.source().directories([f"master {self.repo}"], None, None)
+
+        self.assertEqual(sorted(os.listdir(place)), ["a.sls", "dir", "sub", "top.sls"])
+        self.assertEqual(sorted(os.listdir(place + "/dir")), ["b.sls", "good.sls"])
+        with open(place + "/dir/good.sls") as stream:
+            self.assertEqual(stream.read(), "x: {{ saltenv }}")
+
+    def test_filters(self) -> None:
+        """T-GIT-4: files are written as they are in the commit, and no filter is run for them."""
+        mark = os.path.join(self.where, "mark")
+        home = os.path.join(self.where, "home")
+        os.mkdir(home)
+        with open(home + "/.gitconfig", "w") as stream:
+            stream.write(f'[filter "x"]\n smudge = touch {mark}\n required = true\n')
+        self.commit({".gitattributes": "*.sls filter=x\n", "b.sls": "b: 1"})
+        self.patch(os, "environ", {**os.environ, "HOME": home})
+
+        self.assertEqual(self.pillar(f"master {self.repo}"), {"x": "base"})
+        self.assertFalse(os.path.exists(mark))
+
+    def test_by_the_master(self) -> None:
+        """Where the master has remotes fetched, no pillar waits for one: what is there is used."""
+        source = self.source()
+        [(first, _, _)] = source.directories([f"master {self.repo}"], None, None)
+        self.commit({"new.sls": ""})
+        self.now += 1e6
+        source = self.source(__git_pillar_fetched=True)
+
+        self.assertEqual(
+            source.directories([f"master {self.repo}"], None, None), [(first, "base", False)]
+        )
+
     def test_transports(self) -> None:
         """Transports that run programs, and URLs that are options, are refused."""
         for url in ("ext::sh -c id", "--upload-pack=id", "fd::7", "-x"):

@@ -1,128 +1,58 @@
 """
 The C{git} external pillar: SLS files and top files from branches of repositories.
 
-Each remote has a bare repository of its own below C{cachedir/git_pillar}, named by
-a digest of its URL and of how it is reached, so that two remotes never share one
-(CVE-2023-20898). It is fetched at most every C{git_pillar_update_interval} seconds,
-by one process at a time. A commit is laid out once, into a directory that bears
-its name, and pillar is compiled from exactly that. Only transports that cannot
-run programs are allowed; passwords travel in the environment of the C{git}
-process, never in its arguments.
+Each remote has a repository of its own below C{cachedir/git_pillar}, named by a digest of its URL
+and of how it is reached, so that two remotes never share one (CVE-2023-20898). It is fetched as
+those of C{gitfs} are (L{saltwisted.worker.git.repository}): by the master in the background, or
+here, where there is no master or nothing was fetched yet. A commit is laid out once, into a
+directory that bears its name, and pillar is compiled from exactly that. Git does not check anything
+out: files are written as they are in the object database, without filters, and links that lead out
+of the tree are left out.
 """
 
 from __future__ import annotations
 
-import base64
-import fcntl
 import hashlib
 import logging
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
-from attrs import field, frozen
-
+from saltwisted.config.gitpillar import FETCHED, PillarRemote, pillar_remotes
+from saltwisted.domain.git import mapping, trees
+from saltwisted.domain.git.mapping import Tip
 from saltwisted.domain.render.tree import merge
+from saltwisted.errors import ConfigError
 from saltwisted.worker.exceptions import FileserverConfigError
+from saltwisted.worker.git import program, repository
+from saltwisted.worker.git.program import GitError
 
 log = logging.getLogger(__name__)
 
-GLOBAL = {
-    "root": "git_pillar_root",
-    "env": "git_pillar_env",
-    "base": "git_pillar_base",
-    "fallback": "git_pillar_fallback",
-    "ssl_verify": "git_pillar_ssl_verify",
-    "proxy": "git_pillar_proxy",
-    "user": "git_pillar_user",
-    "password": "git_pillar_password",
-    "privkey": "git_pillar_privkey",
-}
-"""Parameters of a remote and the options that are their defaults."""
-PER_REMOTE = frozenset(
-    {
-        *GLOBAL,
-        "name",
-        "mountpoint",
-        "all_saltenvs",
-        "refspecs",
-        "ref_types",
-        "disable_saltenv_mapping",
-        "depth",
-        "pubkey",
-        "passphrase",
-        "insecure_auth",
-    }
-)
-TRANSPORTS = "file:git:http:https:ssh"
-TIMEOUT = 120
-"""Seconds for one fetch."""
+SECONDS = 120.0
+"""For one fetch by a worker."""
 KEPT = 3
 """Layouts of older commits that stay, for compilations that still read them."""
+MOST = 1 << 30
 
-_SCP = re.compile(r"^[\w.]+[\w.-]*@?[\w.-]*:(?!//|:)")
-_URL = re.compile(r"^(file|git|https?|ssh|git\+ssh)://")
 _COMMIT = re.compile(r"^[0-9a-f]{40,64}$")
 
 
-@frozen(kw_only=True)
-class Remote:
-    """
-    One entry of the configuration.
-
-    @ivar branch: C{__env__} stands for the pillar environment.
-    @ivar options: the parameters, with defaults from the master's options.
-    """
-
-    url: str = field(repr=False)
-    branch: str
-    options: Mapping[str, Any] = field(repr=False)
-
-    @property
-    def shown(self) -> str:
-        """The URL without credentials, for logs."""
-        return re.sub(r"//[^/@]*@", "//", self.url)
-
-    def directory(self) -> str:
-        """The name of its repository's directory."""
-        reached = (self.url, self.options.get("name"), self.options.get("user"))
-        return hashlib.sha256(repr(reached).encode()).hexdigest()[:32]
-
-
-def remotes(config: Any, opts: Mapping[str, Any]) -> list[Remote]:
+def remotes(config: Any, opts: Mapping[str, Any]) -> list[PillarRemote]:
     """
     The entries of C{ext_pillar: [{git: [...]}]}.
 
     @raises FileserverConfigError: an entry cannot be used.
     """
-    found = []
-    for entry in config if isinstance(config, (list, tuple)) else [config]:
-        own: dict[str, Any] = {}
-        if isinstance(entry, dict):
-            if len(entry) != 1:
-                raise FileserverConfigError(f"Invalid git_pillar remote: {sorted(entry)}")
-            entry, given = next(iter(entry.items()))
-            for part in given if isinstance(given, list) else [given or {}]:
-                own.update(part)
-        words = str(entry).split(None, 1)
-        branch, url = words if len(words) == 2 else (opts.get("git_pillar_branch"), words[0])
-        unknown = sorted(set(own) - PER_REMOTE)
-        if unknown:
-            raise FileserverConfigError(
-                f"Invalid git_pillar configuration parameter(s): {', '.join(unknown)}"
-            )
-        if not (_URL.match(url) or _SCP.match(url) or url.startswith("/")):
-            raise FileserverConfigError("Invalid git_pillar remote: the form of its URL is unknown")
-        options = {name: opts.get(option) for name, option in GLOBAL.items()}
-        options.update({name: value for name, value in own.items() if value is not None})
-        found.append(Remote(url=url, branch=str(branch or "master"), options=options))
-    return found
+    try:
+        return pillar_remotes(config, opts.get)
+    except ConfigError as error:
+        raise FileserverConfigError(error.reason) from None
 
 
 class GitPillar:
@@ -149,99 +79,82 @@ class GitPillar:
         found = []
         for remote in remotes(config, self._opts):
             asked = pillarenv or saltenv or "base"
-            base = str(remote.options.get("base") or "master")
+            base = remote.base or "master"
             branch, env = remote.branch, remote.branch
             if branch == "__env__":
-                everywhere = remote.options.get("all_saltenvs")
-                branch = str(everywhere or (base if asked == "base" else asked))
-                env = asked if everywhere else branch
-            env = str(remote.options.get("env") or ("base" if env == base else env))
+                branch = str(remote.all_saltenvs or (base if asked == "base" else asked))
+                env = asked if remote.all_saltenvs else branch
+            env = remote.env or ("base" if env == base else env)
             laid_out = self._layout(remote, branch)
             if laid_out is None:
                 continue
-            mountpoint = str(remote.options.get("mountpoint") or "").removeprefix("salt://")
-            if mountpoint.strip("/"):
-                found.append((self._mounted(laid_out, mountpoint.strip("/")), env, True))
+            mountpoint = remote.mountpoint.removeprefix("salt://").strip("/")
+            if mountpoint:
+                found.append((self._mounted(laid_out, mountpoint), env, True))
             else:
                 found.append((laid_out, env, False))
         return found
 
     # -- repositories ----------------------------------------------------------------
 
-    def _layout(self, remote: Remote, branch: str) -> str | None:
+    def _layout(self, remote: PillarRemote, branch: str) -> str | None:
         """The root directory of a branch's files, or C{None} if it cannot be had."""
-        repository = os.path.join(self._top, remote.directory())
-        try:
-            with _locked(repository + ".lock"):
-                self._fetch(remote, repository)
-                commit = self._commit(repository, branch)
-                if commit is None and remote.options.get("fallback"):
-                    commit = self._commit(repository, str(remote.options["fallback"]))
-                if commit is None:
-                    log.error("git_pillar: %s has no branch or tag %s", remote.shown, branch)
-                    return None
-                place = self._checkout(repository, commit)
-        except (OSError, subprocess.SubprocessError) as error:
-            log.error("git_pillar: %s cannot be used: %s", remote.shown, type(error).__name__)
+        folder = os.path.join(self._top, remote.directory())
+        state = self._state(remote, folder)
+        commit = self._commit(remote, state, branch)
+        if commit is None:
+            if state:
+                log.error("git_pillar: %s has no branch or tag %s", remote.shown, branch)
             return None
-        root = os.path.normpath(
-            os.path.join(place, str(remote.options.get("root") or "").strip("/"))
-        )
+        try:
+            place = self._laid_out(folder, os.path.join(folder, state["repo"]), commit)
+        except (GitError, OSError, ValueError) as error:
+            log.error("git_pillar: %s cannot be used: %s", remote.shown, error)
+            return None
+        root = os.path.normpath(os.path.join(place, remote.root.strip("/")))
         if root != place and not root.startswith(place + os.sep):
             raise FileserverConfigError("git_pillar: root points outside the repository")
         return root
 
-    def _fetch(self, remote: Remote, repository: str) -> None:
-        """Bring the repository up to date, if that was not done lately."""
-        if not os.path.isdir(repository):
-            os.makedirs(self._top, mode=0o700, exist_ok=True)
-            self._git(remote, "init", "--quiet", "--bare", repository)
-        stamp = os.path.join(repository, "fetched")
+    def _state(self, remote: PillarRemote, folder: str) -> dict[str, Any]:
+        """What is known of a remote, brought up to date if nobody else does that."""
+        state = repository.state_of(folder)
+        if self._opts.get(FETCHED) or not self._is_due(folder):
+            return state
         try:
-            age = self._now() - os.stat(stamp).st_mtime
-            if 0 <= age < self._interval:
-                return
-        except FileNotFoundError:
-            pass
-        try:
-            self._git(
-                remote,
-                "--git-dir",
-                repository,
-                "fetch",
-                "--quiet",
-                "--prune",
-                "--no-recurse-submodules",
-                "--",
-                remote.url,
-                "+refs/heads/*:refs/heads/*",
-                "+refs/tags/*:refs/tags/*",
-            )
-        except subprocess.CalledProcessError as error:
-            # What is there serves on; its age shows in the log.
-            log.error("git_pillar: %s cannot be fetched (%s)", remote.shown, error.returncode)
+            return repository.Fetch(fetch_request(remote, folder, self._now())).run()
+        except (GitError, OSError) as error:
+            # What is there serves on; its age shows in the log
+            log.error("git_pillar: %s cannot be fetched: %s", remote.shown, error)
+            return state
+
+    def _is_due(self, folder: str) -> bool:
+        """Whether it is time to fetch; who is told so has to."""
+        stamp = os.path.join(folder, "fetched")
+        with suppress(FileNotFoundError):
+            if 0 <= self._now() - os.stat(stamp).st_mtime < self._interval:
+                return False
+        os.makedirs(folder, mode=0o700, exist_ok=True)
         with open(stamp, "w"):
             pass
         os.utime(stamp, (self._now(), self._now()))
+        return True
 
-    def _commit(self, repository: str, ref: str) -> str | None:
-        """The commit of a branch, a tag or a commit's own name."""
-        names = [f"refs/heads/{ref}", f"refs/tags/{ref}"]
-        if _COMMIT.match(ref):
-            names.append(ref)
-        for name in names:
-            line = ["rev-parse", "--quiet", "--verify", "--end-of-options", name + "^{commit}"]
-            try:
-                found = self._git(None, "--git-dir", repository, *line).decode().strip()
-            except subprocess.CalledProcessError:
-                continue
-            if _COMMIT.match(found):
-                return found
+    def _commit(self, remote: PillarRemote, state: Mapping[str, Any], ref: str) -> str | None:
+        """The commit of a branch, a tag or a commit's own name; else that of the fallback."""
+        refs = {name: Tip(*tip) for name, tip in state.get("refs", {}).items()}
+        for name in (ref, remote.fallback):
+            for kind in ("remotes/origin", "tags"):
+                tip = refs.get(f"refs/{kind}/{name}")
+                if name and tip is not None and tip.commit:
+                    return tip.commit
+            if mapping.is_whole_id(name):
+                return name
         return None
 
-    def _checkout(self, repository: str, commit: str) -> str:
+    def _laid_out(self, folder: str, repo: str, commit: str) -> str:
         """The directory with a commit's files, made whole or not at all."""
-        above = repository + ".files"
+        above = os.path.join(folder, "files")
         place = os.path.join(above, commit)
         if os.path.isdir(place):
             os.utime(place)
@@ -249,25 +162,12 @@ class GitPillar:
         os.makedirs(above, mode=0o700, exist_ok=True)
         building = tempfile.mkdtemp(prefix=".new-", dir=above)
         try:
-            index = os.path.join(building, ".index")
-            self._git(
-                None,
-                "--git-dir",
-                repository,
-                "--work-tree",
-                building,
-                "checkout",
-                "--quiet",
-                "--force",
-                commit,
-                "--",
-                ".",
-                index=index,
-            )
-            os.unlink(index)
+            lay_out(repo, commit, building)
             os.rename(building, place)
-        except (OSError, subprocess.SubprocessError):
+        except BaseException:
             shutil.rmtree(building, ignore_errors=True)
+            if os.path.isdir(place):
+                return place  # another worker was faster
             raise
         self._sweep(above, keep=commit)
         return place
@@ -290,65 +190,101 @@ class GitPillar:
             os.symlink(directory, link)
         return outer
 
-    def _git(self, remote: Remote | None, *args: str, index: str = "") -> bytes:
-        """
-        Run git without hooks or prompts.
 
-        @raises subprocess.SubprocessError: it failed or took too long.
-        """
-        environ = {
-            "PATH": os.environ.get("PATH", os.defpath),
-            "HOME": os.environ.get("HOME", "/"),
-            "LC_ALL": "C",
-            "GIT_ALLOW_PROTOCOL": TRANSPORTS,
-            "GIT_TERMINAL_PROMPT": "0",
-            "GIT_SSH_COMMAND": "ssh -o BatchMode=yes",
-        }
-        settings = {"core.hooksPath": os.devnull, "core.fsmonitor": "false", "gc.auto": "0"}
-        if index:
-            environ["GIT_INDEX_FILE"] = index
-        if remote is not None:
-            settings.update(_reach(remote, environ))
-        environ["GIT_CONFIG_COUNT"] = str(len(settings))
-        for number, (key, value) in enumerate(settings.items()):
-            environ[f"GIT_CONFIG_KEY_{number}"] = key
-            environ[f"GIT_CONFIG_VALUE_{number}"] = value
-        done = subprocess.run(
-            ["git", *args],
-            env=environ,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=TIMEOUT,
-            check=True,
-        )
-        return done.stdout
+def fetch_request(remote: PillarRemote, folder: str, now: float) -> dict[str, Any]:
+    """What L{repository.Fetch} is to do."""
+    return {
+        "folder": folder,
+        "url": remote.url,
+        "refspecs": list(remote.refspecs),
+        "user": remote.user,
+        "password": remote.password,
+        "privkey": remote.privkey,
+        "passphrase": remote.passphrase,
+        "proxy": remote.proxy,
+        "ssl_verify": remote.ssl_verify,
+        "seconds": SECONDS,
+        "most": MOST,
+        "now": now,
+    }
 
 
-def _reach(remote: Remote, environ: dict[str, str]) -> dict[str, str]:
-    """How a remote is reached: git settings, and what the environment needs."""
-    options = remote.options
-    settings: dict[str, str] = {}
-    if options.get("ssl_verify") is False:
-        settings["http.sslVerify"] = "false"
-    if options.get("proxy"):
-        settings["http.proxy"] = str(options["proxy"])
-    if options.get("user") and options.get("password"):
-        pair = f"{options['user']}:{options['password']}".encode()
-        settings["http.extraHeader"] = f"Authorization: Basic {base64.b64encode(pair).decode()}"
-    if options.get("privkey"):
-        import shlex
+def lay_out(repo: str, commit: str, place: str) -> None:
+    """
+    Write the files of a commit into an empty directory.
 
-        environ["GIT_SSH_COMMAND"] += f" -o IdentitiesOnly=yes -i {shlex.quote(options['privkey'])}"
-    return settings
+    @raises GitError: the commit is not there, or damaged.
+    """
+    environ = program.environment({})
+    args = [
+        "--git-dir",
+        repo,
+        "ls-tree",
+        "-r",
+        "-t",
+        "-z",
+        "--full-tree",
+        "--end-of-options",
+        commit,
+    ]
+    rows: dict[str, tuple[int, str]] = {}
+    for line in program.run(args, environ, seconds=SECONDS).split(b"\0"):
+        head, _, name = line.partition(b"\t")
+        path = os.fsdecode(name)
+        if path and all(map(trees.is_plain, path.split("/"))):
+            octal, _, oid = head.decode().split()
+            rows[path] = (int(octal, 8), oid)
+    contents = _contents(repo, sorted({oid for mode, oid in rows.values() if mode & 0o100000}))
+    for path, (mode, oid) in sorted(rows.items()):
+        full = os.path.join(place, path)
+        if mode == trees.FOLDER:
+            os.mkdir(full, 0o700)
+        elif mode == trees.LINK:
+            target = os.fsdecode(contents[oid])
+            if _leads(rows, contents, path):
+                os.symlink(target, full)
+        elif mode != trees.MODULE:
+            fd = os.open(
+                full, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700 if mode & 0o100 else 0o600
+            )
+            with open(fd, "wb") as file:
+                file.write(contents[oid])
 
 
-@contextmanager
-def _locked(path: str) -> Iterator[None]:
-    """One process at a time per repository."""
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    with open(path, "w") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
-        yield
+def _leads(rows: Mapping[str, tuple[int, str]], contents: Mapping[str, bytes], path: str) -> bool:
+    """Whether a link leads to something in the tree; a tree is named by its path here."""
+
+    def look(above: str, name: str) -> trees.Entry | None:
+        below = f"{above}/{name}" if above else name
+        found = rows.get(below)
+        return (trees.FOLDER, below) if found and found[0] == trees.FOLDER else found
+
+    def target(oid: str) -> str | None:
+        return os.fsdecode(contents[oid]) if len(contents[oid]) <= trees.MOST_LINK else None
+
+    return trees.resolve("", path.split("/"), look, target) is not None
+
+
+def _contents(repo: str, oids: list[str]) -> dict[str, bytes]:
+    """Blobs by their names."""
+    found: dict[str, bytes] = {}
+    if not oids:
+        return found
+    args = ["--git-dir", repo, "cat-file", "--batch", "--buffer"]
+    asked = "".join(f"{oid}\n" for oid in oids).encode()
+    data = program.run(args, program.environment({}), seconds=SECONDS, stdin=asked)
+    at = 0
+    for oid in oids:
+        end = data.index(b"\n", at)
+        words = data[at:end].split()
+        if len(words) != 3:
+            # A submodule, whose commit is elsewhere
+            at = end + 1
+            continue
+        size = int(words[2])
+        found[oid] = data[end + 1 : end + 1 + size]
+        at = end + 1 + size + 1
+    return found
 
 
 def compile_branches(
