@@ -12,15 +12,30 @@ from typing import Any
 from saltwisted.master.runner_table import Run, Runner
 
 
-async def list_(run: Run) -> Any:
+async def list_(
+    run: Run, show_all: bool = False, show_disabled: bool = True, return_yaml: bool = False
+) -> Any:
     """
     List the jobs, with when each runs next and how it last ended.
 
     CLI Example::
 
         salt-run schedule.list
+        salt-run schedule.list show_disabled=False
+
+    @param show_all: as for a minion; a master has no hidden jobs.
+    @param show_disabled: without it, those that are disabled are left out.
+    @param return_yaml: as for a minion, whose answer is a text; a master's is data, which the
+        command line writes as it is told to.
     """
-    return (await run.ctx.schedule.call("list", run.user))["schedule"]
+    jobs = (await run.ctx.schedule.call("list", run.user))["schedule"]
+    if not show_disabled:
+        jobs = {
+            name: job
+            for name, job in jobs.items()
+            if not isinstance(job, dict) or job.get("enabled", True)
+        }
+    return jobs
 
 
 def entry_of(options: dict[str, Any]) -> dict[str, Any]:
