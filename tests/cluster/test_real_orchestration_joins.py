@@ -1,0 +1,124 @@
+"""
+Real processes: two nodes join three in the middle of an orchestration, then the first of all and
+the one that orchestrates are killed. What is left are two newcomers and one of three: the run goes
+on at one of them. It takes two minutes, since newcomers vote late: C{SALTWISTED_LONG=1} runs it.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from twisted.trial.unittest import SkipTest, SynchronousTestCase
+
+from saltwisted.errors import RemoteError, TransportClosed
+from saltwisted.worker.control import ControlClient
+from tests.cluster.real import OurNode, do_all_vote, join_all, nodes
+from tests.harness import OurMinion, scratch, until, write_config
+
+STEPS = 8
+SLS = """
+{% for number in range(STEPS) %}
+step {{ number }}:
+  salt.function:
+    - name: cmd.run
+    - tgt: m1
+    - arg:
+      - |
+        echo {{ number }} >> HOME/log
+        {% if number == 3 %}while [ ! -e HOME/go ]; do sleep 0.1; done{% endif %}
+    - order: {{ number + 1 }}
+    - failhard: true
+{% endfor %}
+"""
+
+
+class JoinTests(SynchronousTestCase):
+    """Five nodes, and a minion that is linked to all of them."""
+
+    timeout = 900
+
+    def setUp(self) -> None:
+        """Three of them serve."""
+        if os.environ.get("SALTWISTED_LONG") != "1":
+            raise SkipTest("it takes two minutes (SALTWISTED_LONG=1)")
+        self.home = scratch(self)
+        with open(os.path.join(self.home, "deploy.sls"), "w") as stream:
+            stream.write(SLS.replace("HOME", self.home).replace("STEPS", str(STEPS)))
+        roots = {"base": [self.home]}
+        # Newcomers vote sooner so
+        self.made: list[OurNode] = nodes(
+            self, "a b c d e", file_roots=roots, auto_accept=True, publish_window=10
+        )
+        join_all(self.made[:3])
+        self.minion = OurMinion(self.home, self.made[0], "m1")
+        hot = [node.address for node in self.made]
+        write_config(os.path.join(self.minion.conf, "minion.d", "many.conf"), {"master": hot})
+        self.addCleanup(self.minion.kill)
+        self.minion.up()
+
+    def ask(self, node: OurNode, op: str, **args: Any) -> Any:
+        """An operation of a node."""
+        client = ControlClient(path=node.socket_path, timeout=30.0)
+        try:
+            return client.call(op, **args)
+        finally:
+            client.close()
+
+    def hears(self, node: OurNode) -> bool:
+        """Whether the minion answers a node."""
+        try:
+            answer = self.ask(node, "runner", fun="salt.execute", arg=["m1", "test.ping"], kwarg={})
+        except (RemoteError, TransportClosed):
+            return False
+        return bool(answer["return"] == {"m1": True})
+
+    def traces(self) -> list[str]:
+        """The steps that have run."""
+        try:
+            with open(os.path.join(self.home, "log")) as stream:
+                return stream.read().split()
+        except FileNotFoundError:
+            return []
+
+    def state(self, node: OurNode, jid: str) -> str:
+        """Of the run, as a node says."""
+        try:
+            return str(self.ask(node, "orch.show", jid=jid)["state"])
+        except (RemoteError, TransportClosed):
+            return ""
+
+    def test_two_join(self) -> None:
+        """The run goes on with what the newcomers and the third have: each step runs once."""
+        a, b, c, d, e = self.made
+        until("the three to vote", lambda: do_all_vote([a, b, c]), 120)
+        until("the minion at b", lambda: self.hears(b))
+        begun = self.ask(
+            b, "runner", fun="state.orchestrate", arg=["deploy"], kwarg={}, **{"async": True}
+        )
+        jid = begun["jid"]
+        until("the fourth step", lambda: len(self.traces()) == 4)
+
+        for node in (d, e):
+            token = a.token()
+            node.start()
+            until(f"{node.name} to answer", node.members)
+            node.command("join", token, check=True)
+        until("the five to vote", lambda: do_all_vote(self.made), 300)
+        until("the minion at d", lambda: self.hears(d))
+        until("the minion at e", lambda: self.hears(e))
+        self.assertEqual(self.traces(), ["0", "1", "2", "3"])
+        for node in (a, b):
+            node.kill()
+        with open(os.path.join(self.home, "go"), "w"):
+            pass
+
+        try:
+            until("the end", lambda: self.state(d, jid) not in ("", "running"), 120)
+        except AssertionError as error:
+            said = "\n".join(node.tail() for node in (c, d, e))
+            raise AssertionError(f"{error}\n{said}") from None
+        shown = self.ask(e, "orch.show", jid=jid)
+        self.assertEqual((shown["state"], shown["why"]), ("done", ""))
+        self.assertIn(shown["node"], ("c", "d", "e"))
+        self.assertEqual(self.traces(), [str(number) for number in range(STEPS)])
