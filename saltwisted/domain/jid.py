@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from attrs import define
 
@@ -20,6 +21,8 @@ SLOTS = 100
 """How many nodes of a cluster can give out jids at the same time."""
 
 _JID = re.compile(r"[0-9]{20}(?:_[0-9]{1,19})?", re.ASCII)
+LONGEST = 40
+"""Characters of a jid."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
@@ -49,7 +52,13 @@ def jid_seconds(jid: str) -> float | None:
 
 def jid_to_time(jid: object) -> str:
     """The start time as C{jobs.*} prints it (C{2026, Jul 01 12:00:00.000000}); C{""} if none."""
-    if not isinstance(jid, str) or not is_jid(jid) or not 1 <= int(jid[4:6]) <= 12:
+    return _printed(jid) if isinstance(jid, str) else ""
+
+
+@lru_cache(2048)
+def _printed(jid: str) -> str:
+    """Lists of jobs, which are asked for again and again, have mostly the same ones."""
+    if len(jid) > LONGEST or not is_jid(jid) or not 1 <= int(jid[4:6]) <= 12:
         return ""
     month = _MONTHS[int(jid[4:6]) - 1]
     return f"{jid[:4]}, {month} {jid[6:8]} {jid[8:10]}:{jid[10:12]}:{jid[12:14]}.{jid[14:20]}"

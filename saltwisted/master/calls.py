@@ -18,7 +18,7 @@ from inspect import Parameter, Signature
 from inspect import signature as look_at
 from typing import Any
 
-from twisted.internet.defer import CancelledError
+from twisted.internet.defer import CancelledError, FirstError, gatherResults
 from twisted.logger import Logger
 
 from saltwisted.domain.highstate.verdicts import succeeded
@@ -32,7 +32,7 @@ from saltwisted.master.context import Context
 from saltwisted.master.function_table import FunctionTable, Place
 from saltwisted.master.ground import Ground
 from saltwisted.master.runners.auth import hidden_arguments, hidden_value
-from saltwisted.transports.deferreds import let_go
+from saltwisted.transports.deferreds import as_deferred, let_go
 
 ORCHESTRATION = "orchestration_jid"
 HIDDEN: ContextVar[bool] = ContextVar("hidden", default=False)
@@ -288,10 +288,16 @@ class Calls:
         jobs = self._ground.jobs
         load = {"id": name, "jid": jid, "return": {**told, "_stamp": stamp}}
         try:
-            await jobs.save_job(jid, job, [])
-            await jobs.save_return(load)
-        except SaltwistedError as error:
-            self.log.error("Could not store job cache info of {jid}: {error}", jid=jid, error=error)
+            # In one transaction: the job is before its return in the queue of what is written
+            both = [as_deferred(jobs.save_job(jid, job, [])), as_deferred(jobs.save_return(load))]
+            await gatherResults(both, consumeErrors=True)
+        except FirstError as error:
+            reason: BaseException = error.subFailure.value  # type: ignore[assignment]
+            if not isinstance(reason, SaltwistedError):
+                raise reason from None
+            self.log.error(
+                "Could not store job cache info of {jid}: {error}", jid=jid, error=reason
+            )
 
     async def _run(
         self,

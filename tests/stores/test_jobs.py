@@ -10,6 +10,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from twisted.logger import Logger, formatEvent
 
 from saltwisted.errors import StoreError
 from saltwisted.stores.jobs import check as jobcheck
+from saltwisted.stores.jobs import longpacking
 from saltwisted.stores.jobs.store import JobStore
 from saltwisted.stores.jobs.table import MIGRATIONS
 from tests.stores.support import FolderTestCase, ThreadReactor
@@ -98,6 +100,29 @@ class JobStoreTests(FolderTestCase):
         )
         self.assertEqual(list(returns), ["web1", "web2"])
         self.assertEqual(self.get(self.store.returned_ids(JID)), ["web1", "web2"])
+
+    def test_long_return(self) -> None:
+        """A long return is packed in many turns, and kept as a short one is, told apart from it."""
+        self.patch(longpacking, "PORTION", 0.0)
+        turns: list[object] = []
+        later = self.reactor.callLater
+
+        def counted(delay: float, function: Callable[..., Any], *args: Any) -> None:
+            turns.append(function)
+            later(delay, function, *args)
+
+        self.patch(self.reactor, "callLater", counted)
+        value = {f"file-{number}": [number, None, b"\xff", "x"] for number in range(20_000)}
+        short, long = load("web1"), load("web2", value=value)
+        self.assertEqual(self.save(short), [True])
+        before = len(turns)
+        self.assertEqual(self.save(long, {**long}), [True, False])
+        self.assertGreater(len(turns) - before, 200)
+
+        self.restart()
+        self.assertEqual(self.get(self.store.returns(JID))["web2"]["return"], value)
+        with self.assertRaises(StoreError):
+            self.get(self.store.save_return(load("web3", value=[*range(9000), object()])))
 
     def test_unknown(self) -> None:
         """A job that is not there is C{None} and has no returns."""

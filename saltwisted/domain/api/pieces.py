@@ -94,24 +94,41 @@ def room_after(value: Any, room: int = PIECE) -> int:
 
     Long texts count as several. It looks at no more than fits.
     """
-    waiting = [value]
+    waiting: list[Any] = [(value,)]
     while waiting and room >= 0:
-        each = waiting.pop()
-        kind = type(each)
-        if kind is str or kind is bytes:
-            room -= 1 + len(each) // _SHARE
-        elif kind is dict or isinstance(each, Mapping):
-            room -= 1 + len(each)
-            if room >= 0:
-                room -= _keys_weight(each)
-                waiting.extend(each.values())
-        elif kind is list or isinstance(each, (list, tuple)):
-            room -= 1 + len(each)
-            if room >= 0:
-                waiting.extend(each)
-        else:
-            room -= 1
+        for each in waiting.pop():
+            kind = type(each)
+            if kind is str or kind is bytes:
+                room -= 1 + len(each) // _SHARE
+            elif kind is dict:
+                room -= 1 + len(each)
+                if room >= 0:
+                    room -= _keys_weight(each)
+                    waiting.append(each.values())
+            elif kind is list:
+                room -= 1 + len(each)
+                if room >= 0:
+                    waiting.append(each)
+            elif kind in _PLAIN:
+                # Asking whether it is a Mapping takes longer than all of the above
+                room -= 1
+            else:
+                room -= 1 + _inside(each, waiting)
     return room
+
+
+_PLAIN = frozenset((int, float, bool, type(None)))
+
+
+def _inside(value: Any, waiting: list[Any]) -> int:
+    """Have what is in a value looked at, where it is of an unusual kind; how much that is."""
+    if isinstance(value, Mapping):
+        waiting.append(value.values())
+        return len(value) + _keys_weight(value)
+    if isinstance(value, (list, tuple)):
+        waiting.append(value)
+        return len(value)
+    return 0
 
 
 def _keys_weight(keys: Mapping[Any, Any]) -> int:

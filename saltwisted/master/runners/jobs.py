@@ -42,34 +42,37 @@ def describe(jid: str, job: Mapping[str, Any] | None) -> dict[str, Any]:
     """One job as C{jobs.list_jobs} shows it."""
     if not job:
         return {**NO_JOB, "StartTime": jid_to_time(jid)}
+    get = job.get
     shown: dict[str, Any] = {
-        "Function": job.get("fun", "unknown-function"),
-        "Arguments": list(job.get("arg") or []),
-        "Target": job.get("tgt", "unknown-target"),
-        "Target-type": job.get("tgt_type", "list"),
-        "User": job.get("user", "root"),
+        "Function": get("fun", "unknown-function"),
+        "Arguments": list(get("arg") or ()),
+        "Target": get("tgt", "unknown-target"),
+        "Target-type": get("tgt_type", "list"),
+        "User": get("user", "root"),
     }
     metadata = _metadata(job)
     if metadata is not None:
         shown["Metadata"] = metadata
-    if job.get("minions"):
+    if get("minions"):
         shown["Minions"] = list(job["minions"])
-    if job.get("generation"):
+    if get("generation"):
         shown["Generation"] = job["generation"]
-    if job.get("claimed"):
+    if get("claimed"):
         shown[CLAIMED] = list(job.get("minions") or [job.get("tgt")])
     shown["StartTime"] = jid_to_time(jid)
     return shown
 
 
 def _metadata(job: Mapping[str, Any]) -> Any:
-    if job.get("metadata") is not None:
-        return job["metadata"]
+    found = job.get("metadata")
+    if found is not None:
+        return found
     kwargs = job.get("kwargs")
-    if isinstance(kwargs, Mapping) and "metadata" in kwargs:
+    if kwargs and isinstance(kwargs, Mapping) and "metadata" in kwargs:
         return kwargs["metadata"]
-    for arg in job.get("arg") or []:
-        if isinstance(arg, Mapping) and arg.get("__kwarg__") is True and "metadata" in arg:
+    for arg in job.get("arg") or ():
+        # Of jobs that are kept all maps are plain ones
+        if type(arg) is dict and arg.get("__kwarg__") is True and "metadata" in arg:
             return arg["metadata"]
     return None
 
@@ -287,11 +290,12 @@ async def _chosen(
     """Those of some jobs that match."""
     after = _moment(start_time) if start_time else None
     before = _moment(end_time) if end_time else None
+    everything = not (metadata or function or target or after or before)
     found = []
     async for job in in_turns(run.ctx.clock, jobs):
         entry = describe(job["jid"], job)
         entry.pop("Minions", None)
-        if _wanted(job, entry, metadata, function, target, after, before):
+        if everything or _wanted(job, entry, metadata, function, target, after, before):
             found.append((job, entry))
     return found
 

@@ -30,6 +30,7 @@ from saltwisted.stores.jobs.file import Counts, JobFile
 from saltwisted.stores.jobs.health import JobHealth
 from saltwisted.stores.jobs.known import KnownJobs
 from saltwisted.stores.jobs.log import JobLog, JobRows
+from saltwisted.stores.jobs.longpacking import is_long, pack_in_turns
 from saltwisted.stores.jobs.merging import Merge
 from saltwisted.stores.jobs.reader import JobQueries, JobReader
 from saltwisted.stores.jobs.table import DERIVED, PUBLISHED, published_of
@@ -254,19 +255,36 @@ class JobStore(JobQueries):
         @param requested: the jid was allocated for this return (C{jid: req}).
         @raises StoreError: through the Deferred, when the disk refuses or is far behind.
         """
-        jid, minion_id = load["jid"], load["id"]
+        kept = _kept(load)
+        if is_long(kept):
+            return Deferred.fromCoroutine(self._save_long(load, kept, requested))
         try:
-            packed = stored_form(load)
-            record = None
-            at = self._moment()
-            if requested or jid not in self.known:
-                self.known.add(jid, DERIVED)
-                record = record_of_return(jid, minion_id, at, load)
+            return self._add(self._return(load, pack_bin(kept), requested))
         except TypeError as error:
             return fail(StoreError(str(error), self.path))
-        return self._add(
-            ReturnWrite(size=len(packed), row=(jid, minion_id, at, packed), record=record)
-        )
+
+    async def _save_long(
+        self, load: Mapping[str, Any], kept: Mapping[str, Any], requested: bool
+    ) -> bool:
+        try:
+            packed = await pack_in_turns(self._reactor, kept)
+            write = self._return(load, packed, requested)
+        except TypeError as error:
+            raise StoreError(str(error), self.path) from None
+        new: bool = await self._add(write)
+        return new
+
+    def _return(self, load: Mapping[str, Any], packed: bytes, requested: bool) -> ReturnWrite:
+        """
+        What is written of a return; the times of these grow in the order in which they are added.
+
+        @raises TypeError: it cannot be packed.
+        """
+        jid, minion_id, at, record = load["jid"], load["id"], self._moment(), None
+        if requested or jid not in self.known:
+            self.known.add(jid, DERIVED)
+            record = record_of_return(jid, minion_id, at, load)
+        return ReturnWrite(size=len(packed), row=(jid, minion_id, at, packed), record=record)
 
     def bring_in(
         self, jobs: Sequence[tuple[Any, ...]], returns: Sequence[tuple[Any, ...]]
@@ -375,4 +393,8 @@ def stored_form(load: Mapping[str, Any]) -> bytes:
 
     @raises TypeError: it cannot be packed.
     """
-    return pack_bin({k: v for k, v in load.items() if k not in _DROPPED})
+    return pack_bin(_kept(load))
+
+
+def _kept(load: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in load.items() if k not in _DROPPED}

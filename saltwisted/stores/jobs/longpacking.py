@@ -1,0 +1,46 @@
+"""
+A return of many megabytes is packed in short turns: it keeps nobody waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from time import thread_time
+from typing import Any
+
+from twisted.internet.defer import Deferred
+
+from saltwisted.domain.api.packing import packed
+from saltwisted.domain.api.pieces import room_after
+from saltwisted.wire.msgpack import pack_bin
+
+AT_ONCE = 5000
+"""Values that are packed at once, in a millisecond; long texts count as several."""
+PORTION = 0.002
+"""Seconds of the reactor thread's CPU in one turn."""
+
+
+def is_long(value: Mapping[str, Any]) -> bool:
+    """Whether it takes longer than other returns."""
+    return room_after(value, AT_ONCE) < 0
+
+
+async def pack_in_turns(clock: Any, value: Any) -> bytes:
+    """
+    As L{pack_bin} packs it.
+
+    @raises TypeError: it cannot be packed.
+    """
+    made: list[bytes] = []
+    until = thread_time() + PORTION
+    try:
+        for piece in packed(value, pack_bin):
+            made.append(piece)
+            if thread_time() > until:
+                turn: Deferred[None] = Deferred()
+                clock.callLater(0, turn.callback, None)
+                await turn
+                until = thread_time() + PORTION
+    except RecursionError as error:
+        raise TypeError(f"cannot be sent: {error}") from error
+    return b"".join(made)
