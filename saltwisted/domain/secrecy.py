@@ -24,13 +24,22 @@ def redact(value: Any) -> Any:
     """A copy with every text that is not empty replaced; numbers and shapes stay, as in Salt."""
     if isinstance(value, str):
         return STARS if value else value
+    if isinstance(value, dict):
+        return {key: redact(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [redact(item) for item in value]
+    return value
+
+
+def hide(value: Any) -> Any:
+    """As L{redact}, and bytes, which Salt shows where it masks pillars."""
     if isinstance(value, (bytes, bytearray)):
         return STARS.encode() if value else value
     if isinstance(value, Mapping):
-        return {key: redact(item) for key, item in value.items()}
+        return {key: hide(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [redact(item) for item in value]
-    return value
+        return [hide(item) for item in value]
+    return redact(value)
 
 
 def marked(kwargs: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -66,9 +75,9 @@ def _within(value: Any) -> Any:
 
 
 def _hidden(value: Any) -> Any:
-    """As L{redact}; results of states lose the names of these, which are often commands."""
+    """As L{hide}; results of states lose the names of these, which are often commands."""
     if not isinstance(value, Mapping):
-        return redact(value)
+        return hide(value)
     found: dict[Any, Any] = {}
     for key, item in value.items():
         name = key
@@ -78,5 +87,5 @@ def _hidden(value: Any) -> Any:
             while name in found:
                 number += 1
                 name = "_|-".join((words[0], words[1], f"{words[1]} {number}", words[-1]))
-        found[name] = redact(item)
+        found[name] = hide(item)
     return found

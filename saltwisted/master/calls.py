@@ -23,7 +23,7 @@ from twisted.logger import Logger
 
 from saltwisted.domain.highstate.verdicts import succeeded
 from saltwisted.domain.jobids import judged_jid
-from saltwisted.domain.secrecy import redact
+from saltwisted.domain.secrecy import hide
 from saltwisted.errors import SaltwistedError, TargetError
 from saltwisted.master import runner_table as runners
 from saltwisted.master import wheel_table as wheels
@@ -335,7 +335,7 @@ def _shown(
         shown, named = hidden_arguments(arg, kwarg)
         value = hidden_value
     if HIDDEN.get():
-        shown, named, value = redact(shown), redact(dict(named)), redact
+        shown, named, value = hide(shown), hide(named), hide
     return [*shown, named] if named else shown, value
 
 

@@ -86,7 +86,9 @@ class SaltStateTests(SynchronousTestCase):
         )
         self.assertEqual(list(found["all"]["changes"]["ret"]), ["two"])
         self.assertEqual(found["all"]["comment"], "States ran successfully. Updating two.")
-        self.assertEqual(found["failing"]["comment"], "Run failed on minions: two")
+        said, where = found["failing"]["comment"].splitlines()
+        self.assertEqual(said, "Run failed on minions: two")
+        self.assertIn(", retcode 2, first failed state wrong (test.fail_without_changes)", where)
         self.assertEqual(found["nobody"]["comment"], "No minions returned")
         for key, count in (("ping", 2), ("batch", 2), ("subset", 1)):
             self.assertEqual(list(found[key]["changes"]["ret"].values()), [True] * count, key)

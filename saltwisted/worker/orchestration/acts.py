@@ -17,7 +17,7 @@ from typing import Any
 
 from attrs import frozen
 
-from saltwisted.domain.secrecy import redact
+from saltwisted.domain.secrecy import hide
 from saltwisted.errors import TransportClosed
 from saltwisted.worker.control import ControlClient
 
@@ -85,7 +85,7 @@ class Acts:
     def fire(self, tag: str, data: dict[str, Any]) -> None:
         """An event on the master's bus; what a secret step was given is stars in it."""
         if self.secret:
-            data = {word: redact(data[word]) if word in GIVEN else data[word] for word in data}
+            data = {word: hide(data[word]) if word in GIVEN else data[word] for word in data}
         for _ in self._stream("fire_event", {"tag": tag, "data": data}):
             pass
 

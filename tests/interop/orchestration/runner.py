@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,13 @@ RECORDED = HERE / "recorded.json"
 VERSION = "3008"
 MINIONS = ("m1", "m2")
 MASTER = "the_master"
-_TIMES = frozenset(("start_time", "duration", "pid", "__jid__", "jid", "_stamp", "tag"))
+_TIMES = frozenset(
+    ("start_time", "duration", "pid", "__jid__", "jid", "_stamp", "tag", "StartTime")
+)
 _TEXTS = (
     (re.compile(r"\bm2, m1\b"), "m1, m2"),
     # What ours says besides: where to look
-    (re.compile(r"\n *Minion \S+: job \d+(, retcode[^\n]*)?"), ""),
+    (re.compile(r"\n *Minion \S+: job \d+(, retcode[^\n\"]*)?"), ""),
     (re.compile(r"\b20\d{18}\b"), "JID"),
     (re.compile(r"\d\d:\d\d:\d\d\.\d{6}"), "TIME"),
     (re.compile(r"\d+(\.\d+)? (ms|s)\b"), "LENGTH"),
@@ -129,12 +132,50 @@ class Place:
         """What one case gives: the exit status, and what was printed, or the events."""
         if case.get("events"):
             return self.events(name, case)
+        if "then" in case:
+            return self.records(name, case)
+        if "during" in case:
+            return self.during(name, case)
         done = self.master.command("salt-run", *words_of(name, case))
         if "out" in case:
             shown: Any = normal(done.stdout)
         else:
             shown = [normal(one) for one in documents(done.stdout)]
         return {"exit": done.returncode, "shown": shown}
+
+    def records(self, name: str, case: Mapping[str, Any]) -> dict[str, Any]:
+        """What the functions of C{jobs} say of a run (JID), and of the job of its step (STEP)."""
+        jid = datetime.now(UTC).strftime("%Y%m%d%H%M%S%f")
+        done = self.master.command("salt-run", "--jid", jid, *words_of(name, case))
+        step = re.search(r'"__jid__": "(\d+)"', done.stdout)
+        shown = []
+        for words in case["then"]:
+            asked = words.replace("JID", jid).replace("STEP", step[1] if step else "")
+            out = () if "--out" in asked else ("--out", "json")
+            said = self.master.command("salt-run", *shlex.split(asked), *out, "--no-color")
+            found: Any = said.stdout
+            if "--out" not in asked:
+                found = documents(said.stdout.replace(jid, "JID"))
+                # Of all jobs there are, this one
+                found = [{"JID": one["JID"]} if "JID" in one else one for one in found]
+            shown.append([words, said.returncode, normal(found)])
+        return {"exit": done.returncode, "shown": shown}
+
+    def during(self, name: str, case: Mapping[str, Any]) -> dict[str, Any]:
+        """What minions are said to run while a run goes on, without pids."""
+        self.master.command("salt-run", "--async", *words_of(name, case))
+        shown: list[Any] = []
+
+        def running() -> bool:
+            done = self.master.command("salt-run", case["during"], "--out", "json")
+            jobs = documents(done.stdout)[0].values()
+            shown[:] = [job for job in jobs if job["Function"] != "saltutil.running"]
+            return bool(shown)
+
+        until("the job of the step", running)
+        for job in shown:
+            job["Running"] = sorted(minion for each in job["Running"] for minion in each)
+        return {"exit": 0, "shown": normal(shown)}
 
     def events(self, name: str, case: Mapping[str, Any]) -> dict[str, Any]:
         """The events of a run as C{salt-run state.event} shows them: tags, and what they have."""
