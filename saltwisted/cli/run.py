@@ -195,8 +195,11 @@ class SaltRun:
         shown = value
         if isinstance(value, dict):
             outputter = outputter or value.get("outputter")
-            if set(value) == {"data", "outputter"}:
-                shown = value["data"]
+        if isinstance(value, dict) and set(value) == {"data", "outputter"}:
+            shown = value["data"]
+        else:
+            # Also C{--out=highstate}, which does not count elsewhere
+            outputter = self.opts.get("output") or outputter
         self._display(shown, outputter)
         return _status(answer)
 
