@@ -41,3 +41,13 @@ def client_config(path: str | None = None, *args: Any, **kwargs: Any) -> dict[st
 def minion_config(path: str | None = None, *args: Any, **kwargs: Any) -> dict[str, Any]:
     """A minion's options, by the path of its configuration file."""
     return _read("minion", path)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in ("DEFAULT_MINION_OPTS", "DEFAULT_MASTER_OPTS"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from saltwisted.config.options import MasterConfig, MinionConfig
+
+    made: Any = MinionConfig() if "MINION" in name else MasterConfig()
+    found = globals()[name] = dict(made.as_opts())
+    return found

@@ -20,6 +20,39 @@ from salt.exceptions import FileLockError, get_error_message
 from salt.state import STATE_INTERNAL_KEYWORDS
 
 
+def coded():
+    import datetime
+    import salt.utils.data
+
+    found = []
+    inside = [b"a", "\u00fc", 1, None, (b"t", [b"u"]), {b"k": b"v"}, datetime.datetime(2026, 1, 2)]
+    for words in ({}, {"preserve_tuples": True}, {"keep": True}):
+        found.append(salt.utils.data.decode({"x": inside, b"y": b"z"}, **words))
+        found.append(salt.utils.data.encode({"x": inside[:-1], b"y": "z"}, **words))
+    found.append(salt.utils.data.decode([b"\xff"], keep=True))
+    try:
+        salt.utils.data.decode([b"\xff"])
+    except UnicodeDecodeError as error:
+        found.append(str(error))
+    round = [b"a"]
+    round.append(round)
+    return [repr(found), repr(salt.utils.data.decode(round))]
+
+
+def logged():
+    import logging
+
+    log = logging.getLogger("salt.site.test")
+    for name in ("trace", "profile", "garbage", "debug"):
+        getattr(log, name)("a %s", "word")
+    try:
+        raise ValueError("x")
+    except ValueError as error:
+        log.debug("failed: %s", error, exc_info_on_loglevel=logging.DEBUG)
+        log.debug("failed: %s", error, exc_info_on_loglevel="debug", once=True)
+    return [logging.TRACE, logging.PROFILE, logging.GARBAGE, logging.getLevelName(5)]
+
+
 def kept(folder):
     cache = salt.cache.factory({**__opts__, "cache": "localfs"}, cachedir=folder)
     found = [cache.fetch("a/b", "k"), cache.contains("a/b"), cache.list("a/b")]
@@ -180,6 +213,8 @@ def parts(s: Any) -> None:
     s.call("saltutil.sync_sdb")
     s.call("parts.kept", s.path("cache"))
     s.call("parts.locked", s.path("locked"))
+    s.call("parts.coded")
+    s.call("parts.logged")
     s.call("parts.signed", s.path("cache"))
     s.call("parts.others", s.path("written"))
     for value in ({"a": [1, "\u00fc", None, True, 1.5]}, "x", [], 2**63, {"a": {"b": {}}}):

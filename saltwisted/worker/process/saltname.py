@@ -20,12 +20,15 @@ from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
 from typing import Any
 
-from saltwisted.worker.process import extensions
+from saltwisted.worker.process import extensions, sitelogging
 
 PAGE = "docs/site-modules.md"
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 VIEWS = {"salt.modules": "modules", "salt.states": "states"}
 """Packages whose modules are those of a loader, and which."""
+
+RENAMED = {"x509_v2": "x509"}
+"""Files of Salt whose module has another file here."""
 
 NAMED = {
     "salt.client.ssh": "",
@@ -86,7 +89,7 @@ class SaltName:
         name = module.__name__
         package, _, last = name.rpartition(".")
         if package in VIEWS:
-            sys.modules[name] = self._view(name, VIEWS[package], last)
+            sys.modules[name] = self._view(name, VIEWS[package], RENAMED.get(last, last))
             return
         source = source_of(name)
         named = {each: _absent(name, each) for each in NAMED.get(name, "").split()}
@@ -131,6 +134,7 @@ def install(find: Find | None = None) -> None:
         _importer.find = find
     if _importer not in sys.meta_path:
         sys.meta_path.append(_importer)
+        sitelogging.install()
 
 
 def installed() -> bool:
