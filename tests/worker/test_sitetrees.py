@@ -1,0 +1,52 @@
+"""
+The script that counts which modules of public trees import.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from twisted.trial.unittest import SynchronousTestCase
+
+FILES = {
+    "salt/_modules/good.py": "from salt.exceptions import SaltException\ndef f():\n    pass\n",
+    "salt/_modules/old.py": "print 'x'\n",
+    "salt/_states/lib.py": "import nosuchlibrary\n",
+    "salt/_states/part.py": "import salt.nosuchpart\n",
+    "salt/_grains/no.py": "def __virtual__():\n    return False\n",
+    "salt/_grains/__init__.py": "1 / 0\n",
+    "salt/top.sls": "base: {}\n",
+}
+
+
+class SiteTreesTests(SynchronousTestCase):
+    """A tree is looked at in a Python of its own, as the script does."""
+
+    def test_causes(self) -> None:
+        """Each module of the newest commit is imported; what fails is counted by its cause."""
+        clone = Path(self.mktemp()).absolute()
+        for path, text in FILES.items():
+            place = clone / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text)
+        for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "all"]):
+            names = ["-c", "user.name=x", "-c", "user.email=x@example.com"]
+            subprocess.run(["git", "-C", str(clone), *names, *words], check=True)
+
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.interop.sitetrees", str(clone)],
+            cwd=Path(__file__).parent.parent.parent,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+
+        lines = done.stdout.splitlines()
+        self.assertTrue(lines[0].endswith(" 2/5"), lines)
+        self.assertEqual(lines[-1], "2/5")
+        causes = {line.split(":")[0].strip(): line.split(":")[1].strip() for line in lines[1:-1]}
+        self.assertEqual(
+            causes, {"modules/old": "python", "states/lib": "library", "states/part": "salt"}
+        )
