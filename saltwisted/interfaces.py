@@ -411,8 +411,8 @@ class IPins(Protocol):
         C{None} for that of the newest files.
         """
 
-    def facts(self, jid: str, fun: Any) -> Mapping[str, str]:
-        """What else the record of a new job says."""
+    def facts(self, jid: str, fun: Any) -> Mapping[str, Any]:
+        """What else the record of a new job says: plain data."""
 
     def notes(self, jid: str) -> Mapping[str, Any]:
         """What became known of a job since it was recorded."""

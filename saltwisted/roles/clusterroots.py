@@ -25,7 +25,9 @@ from saltwisted.cluster.roots.share import RootShare
 from saltwisted.cluster.roots.sync import RootSync
 from saltwisted.cluster.roots.written import RootWritten
 from saltwisted.domain.roots.manifest import Generation
+from saltwisted.interfaces import IPins
 from saltwisted.kinds import FILES, Parts
+from saltwisted.master.commitpins import TellsCommits
 from saltwisted.master.fileserver import FileServer
 from saltwisted.master.handlers import pillar
 from saltwisted.parts import IFileSource
@@ -152,6 +154,11 @@ class ClusterRoots:
         )
         names = dict.fromkeys(FILES.chosen(config.fileserver_backend))
         return FileServer([made.take(n)(chosen) for n in names], config, self.threads.run)
+
+    def told_pins(self) -> IPins:
+        """What the master asks: of jobs also the commits are said, where there are some."""
+        git = self._stores.git()
+        return self.pins if git is None else TellsCommits(self.pins, git)
 
     def _commits(self, chosen: Mapping[str, Generation]) -> IFileSource:
         found = self._stores.git()

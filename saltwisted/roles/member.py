@@ -90,7 +90,7 @@ class Cluster:
             hearer=jobs.forward,
             acknowledging=jobs.acknowledging,
             whereabouts=jobs.presence,
-            pins=self.roots.pins,
+            pins=self.roots.told_pins(),
             pillars=self.roots.relay,
             masters=self.member,
             vouching=self.vouching,

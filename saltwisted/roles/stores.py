@@ -21,11 +21,12 @@ from saltwisted.domain.orchestration.sealing import Seals
 from saltwisted.domain.orchestration.takeover import Known, known_of
 from saltwisted.domain.orchestration.words import Step
 from saltwisted.errors import ConfigError
-from saltwisted.interfaces import IPeers, IPruneTime, ISecrets
+from saltwisted.interfaces import IPeers, IPins, IPruneTime, ISecrets
 from saltwisted.kinds import FILES, JOB_STORE, MINION_CACHE
 from saltwisted.master.automation.acts import CALLER_ENTRY
 from saltwisted.master.automation.kept import KeptEvents
 from saltwisted.master.automation.rendering import ENTRY as REACTOR_ENTRY
+from saltwisted.master.commitpins import CommitPins
 from saltwisted.master.fileserver import FileServer
 from saltwisted.master.gitupdates import FETCH_ENTRY
 from saltwisted.master.gitupdates import READ_ENTRY as GIT_READ_ENTRY
@@ -178,7 +179,7 @@ class Stores:
             self.config.id, self.now, self.reactor.seconds, self.counters, self.life, book
         )
         return Seams(
-            pins=LonePins(FileServer(self.sources, self.config, self.files_threads.run)),
+            pins=self._pins(),
             secrets=LoneSecrets(self.secrets, self.keys.acceptance),
             tokens=self.tokens,
             schedule=self.schedule,
@@ -193,6 +194,20 @@ class Stores:
                 self.config.id, claims, None, alone(self.config.id), prune_time
             ),
         )
+
+    def _file_server(self, git: GitFiles | None = None) -> FileServer:
+        """Over the newest files, or over other commits."""
+        sources = [
+            git if git is not None and isinstance(each, GitFiles) else each for each in self.sources
+        ]
+        return FileServer(sources, self.config, self.files_threads.run)
+
+    def _pins(self) -> IPins:
+        """Those of a master alone: only commits can be pinned."""
+        newest, git = self._file_server(), self.git()
+        if git is None:
+            return LonePins(newest)
+        return CommitPins(newest, git, self._file_server, self.reactor.seconds)
 
     def claim_store(
         self, cluster: str, key: str, damaged: str, most: int = 0, later: Later | None = None

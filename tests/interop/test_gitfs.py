@@ -264,6 +264,10 @@ class ServedTests(SynchronousTestCase):
         self.assertEqual(told[url]["changed"], {ref: [first, second]})
         self.apply(master)
         self.assertEqual(Path(target).read_text(), "two\n")
+        jobs = master.command("salt-run", "jobs.list_jobs", "--out", "json").stdout
+        runs = [job for job in json.loads(jobs).values() if job["Function"] == "state.apply"]
+        told_commits = [job["Commits"]["base"][url] for job in runs]
+        self.assertEqual(told_commits, [first, second])
 
         served.terminate()
         served.wait()

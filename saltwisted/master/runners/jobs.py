@@ -57,6 +57,8 @@ def describe(jid: str, job: Mapping[str, Any] | None) -> dict[str, Any]:
         shown["Minions"] = list(job["minions"])
     if get("generation"):
         shown["Generation"] = job["generation"]
+    if get("commits"):
+        shown["Commits"] = job["commits"]
     if get("claimed"):
         shown[CLAIMED] = list(job.get("minions") or [job.get("tgt")])
     shown["StartTime"] = jid_to_time(jid)

@@ -14,7 +14,7 @@ import os
 import stat
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from attrs import evolve, field, frozen
@@ -23,6 +23,7 @@ from twisted.internet.defer import Deferred
 from saltwisted.config.git import GitRemote
 from saltwisted.domain.git import mapping, trees
 from saltwisted.domain.git.mapping import Refs, Tip
+from saltwisted.domain.roots.manifest import name_of
 from saltwisted.errors import StoreError
 from saltwisted.stores.files import store_error
 from saltwisted.stores.git.objects import Damaged, Repository
@@ -34,6 +35,7 @@ Work = Callable[[Mapping[str, Any]], Deferred[Any]]
 SPOOL = 512 * 1024 * 1024
 """Bytes of large files of one remote that stay laid out."""
 SECONDS = 120.0
+SECRETS = ("password", "passphrase")
 _MOST_HASHES = 200_000
 _MOST_PLACES = 1000
 _MOST_LISTINGS = 64
@@ -80,6 +82,21 @@ class GitView:
         )
         self._known = set(self.envs)
         self._places: OrderedDict[str, tuple[Place, ...]] = OrderedDict()
+
+    @cached_property
+    def digest(self) -> bytes:
+        """What tells it from every other: the commit of each ref of each remote, and mappings."""
+        whole = hashlib.sha256()
+        for each in self.served:
+            tips = sorted((ref, tip.commit) for ref, tip in each.refs.items())
+            known = {k: v for k, v in vars(each.remote).items() if k not in SECRETS}
+            whole.update(repr((sorted(known.items(), key=str), tips)).encode())
+        return whole.digest()
+
+    @property
+    def name(self) -> str:
+        """How people are told of it: twelve hex digits."""
+        return name_of(self.digest)
 
     def places(self, env: str) -> tuple[Place, ...]:
         """Where the files of an environment are, the first one first."""
@@ -164,6 +181,14 @@ class GitFiles:
     def show(self, view: GitView) -> None:
         """From now on this is served."""
         self.view = view
+
+    def over(self, view: GitView) -> GitFiles:
+        """The same over another view, for whoever is not to see the newest."""
+        other = GitFiles(self._folder, self._hash_type, self._run, self._work)
+        other._hashes, other._laid, other._listings = self._hashes, self._laid, self._listings
+        other._tell = lambda folder: self._tell(folder)
+        other.show(view)
+        return other
 
     def envs(self) -> list[str]:
         """Names of the environments, sorted."""

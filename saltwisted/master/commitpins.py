@@ -1,0 +1,139 @@
+"""
+Which commits a job runs, and that its minions see no others until they have returned.
+
+A view of git (L{saltwisted.stores.git.source.GitView}) is pinned as a generation of the roots is:
+its rules are L{saltwisted.domain.roots.pins}. Directories have no generations on a master alone,
+and are served as they are.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from saltwisted.domain.roots.pins import Pins, reads_files
+from saltwisted.interfaces import IPins
+from saltwisted.master.fileserver import FileServer
+from saltwisted.stores.git.source import GitFiles, GitView
+
+MOST_VIEWS = 64
+MOST_CHOSEN = 1000
+TOLD = 20
+"""Environments whose commits the record of a job has; of more only that of C{base}."""
+GIT = "git"
+
+
+def commits(view: GitView) -> dict[str, dict[str, str]]:
+    """Environment to the commit of each remote that is in it."""
+    envs = view.envs if len(view.envs) <= TOLD else [env for env in view.envs if env == "base"]
+    return {
+        env: {place.served.remote.shown: place.commit for place in view.places(env)} for env in envs
+    }
+
+
+class CommitPins:
+    """
+    Those of a master alone. Reactor thread only.
+
+    @ivar newest: the file server over the newest commits.
+    @param serve: a file server over an older view.
+    @param seconds: the clock.
+    """
+
+    def __init__(
+        self,
+        newest: FileServer,
+        source: GitFiles,
+        serve: Callable[[GitFiles], FileServer],
+        seconds: Callable[[], float],
+    ) -> None:
+        self.newest = newest
+        self._source, self._serve, self._seconds = source, serve, seconds
+        self._pins = Pins()
+        self._chosen: OrderedDict[str, GitView] = OrderedDict()
+        self._views: OrderedDict[bytes, GitView] = OrderedDict()
+        self._servers: OrderedDict[bytes, FileServer] = OrderedDict()
+
+    def facts(self, jid: str, fun: Any) -> Mapping[str, Any]:
+        """The generation, and the commits that it is."""
+        view = self._source.view
+        if not reads_files(fun) or not view.served:
+            return {}
+        self._chosen[jid] = view
+        if len(self._chosen) > MOST_CHOSEN:
+            self._chosen.popitem(last=False)
+        return {"generation": view.name, "commits": commits(view)}
+
+    def notes(self, jid: str) -> Mapping[str, Any]:
+        """Nothing becomes known later."""
+        return {}
+
+    def published(self, jid: str, minions: Sequence[str]) -> None:
+        """Its minions are served these commits from now on."""
+        view = self._chosen.pop(jid, None)
+        if view is None:
+            return
+        self._views[view.digest] = view
+        self._views.move_to_end(view.digest)
+        if len(self._views) > MOST_VIEWS:
+            self._servers.pop(self._views.popitem(last=False)[0], None)
+        self._pins.add(jid, minions, {GIT: view.digest}, self._seconds())
+
+    def returned(self, jid: str, minion: str) -> None:
+        """From now on it is served the newest."""
+        self._pins.release(jid, minion)
+
+    def files(self, minion: str) -> FileServer | None:
+        """Over the commits of the oldest of its jobs; C{None} where these are the newest."""
+        pin = self._pins.of(minion, self._seconds())
+        if pin is None:
+            return None
+        self._pins.used(pin.jid, minion)
+        digest = pin.digests[GIT]
+        view = self._views.get(digest)
+        if view is None or digest == self._source.view.digest:
+            return None
+        server = self._servers.get(digest)
+        if server is None:
+            server = self._servers[digest] = self._serve(self._source.over(view))
+        return server
+
+
+class TellsCommits:
+    """
+    Pins of a cluster, whose jobs say which commits this node served them when they began.
+
+    They are not pinned to them: each node fetches for itself.
+    """
+
+    def __init__(self, pins: IPins, source: GitFiles) -> None:
+        self._pins, self._source = pins, source
+
+    @property
+    def newest(self) -> Any:
+        """Of the roots and the commits."""
+        return self._pins.newest
+
+    def files(self, minion: str) -> Any:
+        """By the roots."""
+        return self._pins.files(minion)
+
+    def facts(self, jid: str, fun: Any) -> Mapping[str, Any]:
+        """Also the commits."""
+        found: dict[str, Any] = dict(self._pins.facts(jid, fun))
+        if reads_files(fun) and self._source.view.served:
+            found["commits"] = commits(self._source.view)
+        return found
+
+    def notes(self, jid: str) -> Mapping[str, Any]:
+        """Of the roots."""
+        return self._pins.notes(jid)
+
+    def published(self, jid: str, minions: Sequence[str]) -> None:
+        """To the roots."""
+        self._pins.published(jid, minions)
+
+    def returned(self, jid: str, minion: str) -> None:
+        """Of the roots."""
+        self._pins.returned(jid, minion)
