@@ -107,10 +107,12 @@ class Book:
         for _ in self.taking(schedule, now):
             pass
 
-    def reread(self, now: datetime) -> None:
-        """The same after L{own} or the facts were changed."""
-        for _ in self._reading(self.own, now):
-            pass
+    def rereading(self, now: datetime) -> Iterator[None]:
+        """
+        The same, in steps, after L{own} or the facts were changed. Who changes them meanwhile has
+        to begin again.
+        """
+        yield from self._reading(self.own, now)
 
     def taking(self, schedule: Mapping[str, Any], now: datetime) -> Iterator[None]:
         """

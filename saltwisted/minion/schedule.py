@@ -9,17 +9,20 @@ and of the pillar; the configuration wins. Reactor thread, never blocks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from attrs import frozen
 from twisted.application.service import Service
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger, LogLevel
 
 from saltwisted.domain.schedule import Dice, DueJob, ScheduleError, stamped, without_hidden
 from saltwisted.domain.schedulebook import EDITS, VIEWS, Book
+from saltwisted.transports.deferreds import let_go
+from saltwisted.transports.turns import in_turns
 
 EVENT = "/salt/minion/minion_schedule_"
 
@@ -113,21 +116,19 @@ class Scheduler(Service):
         self._runtime = runtime or clock.seconds
         self._book = Book(schedule, dice, self._say, returner)
         self._timer: IDelayedCall | None = None
+        self._busy = self._unread = self._unlooked = False
 
     # life
 
     def startService(self) -> None:
         """Read the entries and look at them for the first time."""
         super().startService()
-        self._book.reread(self._now())
-        self._look()
+        self._changed()
 
     def stopService(self) -> None:
         """Start nothing any more; jobs that run go on."""
         super().stopService()
-        if self._timer is not None and self._timer.active():
-            self._timer.cancel()
-        self._timer = None
+        self._sleep(None)
 
     def set_facts(self, pillar: Mapping[str, Any], grains: Mapping[str, Any]) -> None:
         """
@@ -148,20 +149,50 @@ class Scheduler(Service):
         self.log.emit(LogLevel.levelWithName(level), "{text}", text=text)
 
     def _changed(self) -> None:
-        if self.running:
-            self._book.reread(self._now())
-            self._look()
+        self._unread = True
+        self._look()
 
     def _look(self) -> None:
         """Start what is due, and sleep until something is."""
+        self._unlooked = True
+        if self.running and not self._busy:
+            self._busy = True
+            let_go(Deferred.fromCoroutine(self._work()), self.log, "the schedule is not looked at")
+
+    async def _work(self) -> None:
+        """All that there is to read and to look at; of a thousand entries a few in each turn."""
+        try:
+            while self.running and (self._unread or self._unlooked):
+                steps = self._reading() if self._unread else self._looking()
+                async for _ in in_turns(self._clock, steps):
+                    pass
+        finally:
+            self._busy = False
+            self._sleep(self._book.sleep if self.running else None)
+
+    def _reading(self) -> Iterator[None]:
+        self._unread = False
+        for _ in self._book.rereading(self._now()):
+            if self._unread or not self.running:
+                return
+            yield
+
+    def _looking(self) -> Iterator[None]:
+        self._unlooked = False
         now = self._now()
         for run in self._book.look(now, self._runtime(), self._running):
             if run is not None:
                 self._start(run, now)
-        if self._timer is not None and self._timer.active():
-            self._timer.cancel()
-        sleep = self._book.sleep
-        self._timer = self._clock.callLater(sleep, self._look) if self.running else None
+            if self._unread or not self.running:
+                return
+            yield
+
+    def _sleep(self, seconds: float | None) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None and timer.active():
+            timer.cancel()
+        if seconds is not None:
+            self._timer = self._clock.callLater(seconds, self._look)
 
     def _start(self, run: DueJob, now: datetime) -> None:
         utc = datetime.fromtimestamp(self._time_of_day(), UTC)

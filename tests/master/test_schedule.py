@@ -16,8 +16,10 @@ from saltwisted.domain.claims.words import Claim, Taken
 from saltwisted.domain.operations.table import Caller
 from saltwisted.domain.schedule import ScheduleError
 from saltwisted.errors import RemoteError, StoreError
+from saltwisted.master.function_table import FunctionTable
 from saltwisted.master.loneclaims import LoneClaims
 from saltwisted.master.seams import Seams
+from saltwisted.testing.functions import FakeFunctions
 from tests.master.rig import Rig
 
 START = 1_800_000_000
@@ -389,10 +391,8 @@ class BadTests(ScheduleCase):
         rig = self.start({"j": {"function": "late.comer", "seconds": 60}})
         self.assertIn("no runner function", rig.asks.status()["entries"]["j"]["error"])
 
-        async def comer(run: Any) -> str:
-            return "here"
-
-        self.patch(rig.ctx.calls, "runners", {"late.comer": comer})
+        late = FunctionTable({"late": FakeFunctions({"comer": "here"})})
+        self.patch(rig.ctx.calls, "runners", late)
         rig.clock.advance(30)
 
         self.assertEqual(self.ran(rig), ["j"])

@@ -10,8 +10,11 @@ from typing import Any
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.domain import schedulebook
 from saltwisted.domain.schedule import ScheduleError
 from saltwisted.minion.schedule import ScheduledJob, Scheduler
+from saltwisted.transports import turns
+from tests.master.test_automation_turns import Counting, one_turn
 
 
 class SchedulerCase(SynchronousTestCase):
@@ -25,6 +28,8 @@ class SchedulerCase(SynchronousTestCase):
         self.saved: list[Mapping[str, Any]] = []
         self.events: list[tuple[str, Mapping[str, Any]]] = []
         self.busy: dict[str, int] = {}
+        # However slow the machine is just now: nobody turns the clock for a loop that takes a pause
+        self.patch(turns, "PORTION", 3600.0)
 
     def start(self, schedule: Mapping[str, Any], **settings: Any) -> Scheduler:
         """A running scheduler."""
@@ -54,6 +59,64 @@ class SchedulerCase(SynchronousTestCase):
         names = [job.publication["fun"] for job in self.jobs]
         self.jobs.clear()
         return names
+
+
+class TurnTests(SchedulerCase):
+    """Thousands of entries; a turn of the reactor is as short as it may be, and ends after one."""
+
+    def setUp(self) -> None:
+        """Short turns."""
+        super().setUp()
+        self.patch(turns, "PORTION", -1.0)
+
+    def finish(self, scheduler: Scheduler) -> None:
+        """It leaves nothing behind, wherever it is."""
+        scheduler.stopService()
+        self.clock.advance(0)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_reads_in_turns(self) -> None:
+        """No turn of the reactor reads more entries, or begins more jobs, than one portion."""
+        parse = Counting(schedulebook.parse_entry)
+        self.patch(schedulebook, "parse_entry", parse)
+
+        self.start({f"j{n}": {"function": "test.ping", "minutes": 5} for n in range(30)})
+        read, begun = [parse.taken()], [len(self.started())]
+        for _ in range(80):
+            one_turn(self.clock)
+            read.append(parse.taken())
+            begun.append(len(self.started()))
+
+        self.assertEqual((sum(read), max(read)), (30, 1))
+        self.assertEqual((sum(begun), max(begun)), (30, 1))
+
+    def test_change_while_reading(self) -> None:
+        """What is changed while a schedule is read holds, and so do new facts."""
+        scheduler = self.start({f"j{n}": {"function": "f.f", "minutes": 5} for n in range(20)})
+        for _ in range(5):
+            one_turn(self.clock)
+
+        scheduler.call("delete", name="j3")
+        one_turn(self.clock)
+        scheduler.set_facts({"schedule": {"p": {"function": "p.p", "minutes": 5}}}, {})
+        for _ in range(120):
+            one_turn(self.clock)
+
+        listed = scheduler.listed()
+        self.assertEqual(set(listed), {f"j{n}" for n in range(20)} - {"j3"} | {"p"})
+        self.assertEqual(sorted(self.started()), ["f.f"] * 19 + ["p.p"])
+
+    def test_stopped_while_reading(self) -> None:
+        """A minion that is stopped while it reads begins nothing afterwards."""
+        scheduler = self.start({f"j{n}": {"function": "f.f", "minutes": 5} for n in range(20)})
+        for _ in range(5):
+            one_turn(self.clock)
+
+        scheduler.stopService()
+        for _ in range(60):
+            one_turn(self.clock)
+
+        self.assertEqual(self.started(), [])
 
 
 class RunningTests(SchedulerCase):
