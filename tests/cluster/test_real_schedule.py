@@ -48,6 +48,7 @@ class ScheduleTests(TestCase):
         self.assertEqual(self.listed(c)["own"]["args"], [8])
         self.do(c, "pause", "j")
         self.assertEqual(self.listed(a)["j"]["_paused"]["by"], "root")
+        self.check_runners(a, b, c)
 
         a.kill()
         self.do(c, "delete", "own")
@@ -55,6 +56,22 @@ class ScheduleTests(TestCase):
         a.up()
         until("the deletion to be known", lambda: set(self.listed(a)) == {"j"})
         self.assertEqual(self.listed(a)["j"]["_paused"]["by"], "root")
+
+    def check_runners(self, a: OurNode, b: OurNode, c: OurNode) -> None:
+        """By C{salt-run}, too: list, add, disable, run now and delete, on any node (pains 1.17)."""
+        b.run("schedule.add", "k", "function=test.arg", "cron=0 0 1 1 *", "job_args=[9]")
+        self.assertEqual(c.run("schedule.list")["k"]["args"], [9])
+        c.run("schedule.disable_job", "k")
+        self.assertFalse(a.run("schedule.list")["k"]["enabled"])
+        self.do(a, "enable", "k")
+        self.assertTrue(self.listed(b)["k"]["enabled"])
+        b.run("schedule.run_job", "k")
+        until("its run on that node", lambda: [n for _, n in self.runs(b, "test.arg")] == ["b"])
+        self.do(c, "run", "k")
+        both = {"b", "c"}
+        until("its run there", lambda: both == {name for _, name in self.runs(a, "test.arg")})
+        a.run("schedule.delete", "k")
+        self.assertNotIn("k", self.listed(b))
 
     def runs(self, node: OurNode, function: str) -> list[tuple[str, str]]:
         """Jid and node of the runs of a runner, as a node's job cache has them."""

@@ -218,6 +218,40 @@ class ReactorTests(SynchronousTestCase):
         self.assertEqual(sorted(job["arg"][0]["i"] for job in jobs), list(range(1000)))
         self.assertEqual(made.reactor.status()["figures"]["throttled"], 1000)
 
+    def test_beacon_loop(self) -> None:
+        """
+        A beacon that sees what the reaction's own job has changed fires again and again, and says
+        nothing of that job: with C{throttle} the loop has one turn in its time, for each minion,
+        and other events are reacted to meanwhile (pains 1.20).
+        """
+        beacon = "salt/beacon/m1/inotify//etc/motd"
+        made = self.with_minion(
+            [
+                {"salt/beacon/*": {"sls": "@local.sls", "throttle": {"seconds": 60, "by": "id"}}},
+                {"t": "@other.sls"},
+            ],
+            local=LOCAL,
+            other=RUNNER,
+        )
+
+        def changes(tag: str, data: Any) -> None:
+            if tag.endswith("/new"):
+                for _ in range(3):
+                    made.rig.bus.fire(beacon, {"id": "m1", "i": 1, "change": "IN_MODIFY"})
+
+        made.rig.bus.subscribe("salt/job/", changes)
+        made.fire(beacon, {"id": "m1", "i": 0, "change": "IN_MODIFY"}, sender="m1")
+        for _ in range(30):
+            made.turn(1)
+        made.fire("t", {"i": 7})
+
+        self.assertEqual(len(made.rig.published_jobs()), 1)
+        self.assertEqual(made.reactor.status()["figures"]["throttled"], 3)
+        self.assertEqual([ret["return"]["kwargs"]["i"] for ret in made.runs()], [7])
+        made.turn(60)
+        made.fire(beacon, {"id": "m1", "i": 2, "change": "IN_MODIFY"}, sender="m1")
+        self.assertEqual(len(made.rig.published_jobs()), 2)
+
     def test_places(self) -> None:
         """C{reactor_worker_threads} runners run at a time; the others wait and then run."""
         made = self.reacting(
