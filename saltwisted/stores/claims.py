@@ -54,10 +54,11 @@ MIGRATIONS = (
     CREATE INDEX votes_ended ON votes (ended);
     CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB);
     """,
+    "ALTER TABLE votes ADD COLUMN came TEXT NOT NULL DEFAULT '';",
 )
 COLUMNS = (
     "number, key, term, holder, is_duty, plan, accepted, is_first, what, event, begun, ended,"
-    " result"
+    " result, came"
 )
 MOST_RECEIPTS = 1_000_000
 """Of a master alone."""
@@ -259,6 +260,7 @@ def _row(vote: Vote) -> tuple[Any, ...]:
         vote.begun,
         vote.ended,
         vote.result,
+        vote.came,
     )
 
 
@@ -277,6 +279,7 @@ def _vote(row: Sequence[Any]) -> Vote:
         begun=row[10],
         ended=row[11],
         result=row[12],
+        came=row[13],
     )
 
 

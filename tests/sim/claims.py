@@ -41,7 +41,7 @@ from twisted.internet.defer import Deferred, fail, succeed
 from saltwisted.cluster.claims.claims import ClusterClaims
 from saltwisted.cluster.claims.votes import Votes
 from saltwisted.domain.claims.electorate import Seat, found
-from saltwisted.domain.claims.voter import Adopt, Whole, Write
+from saltwisted.domain.claims.voter import Adopt, Whole, Write, settle_seconds
 from saltwisted.domain.claims.words import Claim
 from saltwisted.errors import RequestTimeout, StoreError, TransportClosed
 from saltwisted.stores import claims as table
@@ -450,6 +450,7 @@ class World:
         self.doing: dict[str, list[Doing]] = {name: [] for name in DUTIES}
         self.terms: dict[str, int] = {}
         self.done: dict[str, list[tuple[str, str, int]]] = {}
+        self.last: dict[str, tuple[Any, float]] = {}
         self.cuts: set[frozenset[str]] = set()
         self.nodes: dict[str, SimNode] = {}
         self.removed: set[str] = set()
@@ -640,6 +641,12 @@ class World:
         before = self.done.setdefault(key, [])
         if before and claim.term <= before[-1][2]:
             self.broken(f"{key}: term {claim.term} after {before[-1]}")
+        event, now = plan.get("event"), self.clock.seconds()
+        other, at = self.last.get(key, (event, now))
+        self.last[key] = event, now
+        if other != event and now > at + 2 * settle_seconds(WINDOW):
+            # Its members may have forgotten it: then the key is free for another event
+            before.clear()
         if before and plan["kind"] != "local":
             self.broken(f"{key}: done again by {node.name} after {before[-1]}")
         if before and plan["jid"] != before[-1][1]:

@@ -12,11 +12,7 @@ What must hold beside what holds there:
  - It is reacted to once; what may be repeated is repeated under the same plan alone.
  - When all is well again for a while no node has any row.
 
-Exceptions: what one node acknowledged with its own disk alone, and that node was removed; and an
-event that is like one of an earlier life of its node that was said as lost while no majority was
-there, if what some member had noted for that one is finished at the same moment; and an event that
-is found when it is too old, if one like it with the same key is finished: then it is not said as
-lost.
+Exception: what one node acknowledged with its own disk alone, and that node was removed.
 
 C{python -m tests.sim.owed --seeds 10000 [--first N]} plays many; exit status 1 when one broke.
 """
@@ -28,7 +24,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from attrs import define, field
+from attrs import define, evolve, field
 from twisted.internet.defer import Deferred, fail, succeed
 
 from saltwisted.domain.claims.words import Came, Claim, NoMajority, Taken
@@ -163,7 +159,7 @@ class OwedNode(SimNode):
             (kept,) = owed[0].parts.values()
             world.events[kept.id] = (event, kind)
             world.keyed.setdefault(key, set()).add(event)
-            self.later(event, kind, kept, Came(key=key))
+            self.later(event, kind, kept, Came(key=key, row=kept.row))
             return self.kept.copied(owed)
 
         def acknowledged(_: Any) -> None:
@@ -185,11 +181,13 @@ class OwedNode(SimNode):
         world.tell(f"{self.name} finds {event}, {age:.1f} s old")
         world.counts["found"] += 1
         if not 0 <= age <= WINDOW:
-            world.too_old.add(event)
-            known = age if kept.heard is not None else 0.0
-            self.give_up(event, kept, Came(key=kept.key, source=kept.source, age=known))
+            self.give_up(event, kept, self.came(kept, age if kept.heard is not None else None))
             return
-        self.later(event, kind, kept, Came(key=kept.key, source=kept.source, age=age))
+        self.later(event, kind, kept, self.came(kept, age))
+
+    def came(self, kept: Kept, age: float | None) -> Came:
+        """What another life has taken."""
+        return Came(key=kept.key, source=kept.source, age=age, row=kept.row)
 
     def give_up(self, event: int, kept: Kept, came: Came) -> None:
         """It is lost if nobody has claimed it."""
@@ -215,13 +213,11 @@ class OwedNode(SimNode):
         clock, begun = SimClock(self), SimClock(self).seconds()
 
         def rendered() -> None:
-            waited = clock.seconds() - begun
-            if waited + came.age > WINDOW:
+            age = (came.age or 0.0) + clock.seconds() - begun
+            if age > WINDOW:
                 self.lose(event, kept)
                 return
-            self.claim(
-                event, kind, kept, Came(key=came.key, source=came.source, age=came.age + waited)
-            )
+            self.claim(event, kind, kept, evolve(came, age=age))
 
         clock.callLater(self.world.dice.choice((0.0, 0.0, 0.3, 4.0)), rendered)
 
@@ -282,7 +278,6 @@ class OwedWorld(World):
     @ivar said: events that were said as lost.
     @ivar keyed: key to the events that got it when they came.
     @ivar taken: events that seemed to be another's, to the key that it has.
-    @ivar too_old: events that were found when it was too late to react to them.
     """
 
     def __init__(self, seed: int) -> None:
@@ -294,7 +289,6 @@ class OwedWorld(World):
         self.late: dict[int, int] = {}
         self.keyed: dict[str, set[int]] = {}
         self.taken: dict[int, str] = {}
-        self.too_old: set[int] = set()
         self.unknowns = 0
         super().__init__(seed)
 
@@ -357,12 +351,6 @@ class OwedWorld(World):
         if before != (key, plan["jid"]):
             self.broken(f"event {event}: {node.name} does {key} {plan['jid']} after {before}")
 
-    def namesakes(self, event: int) -> set[int]:
-        """Others that got the same key."""
-        return {other for alike in self.keyed.values() if event in alike for other in alike} - {
-            event
-        }
-
     def check(self) -> None:
         """Nothing is owed."""
         # Two that come late to two nodes are copies of one another, whichever of them is reacted to
@@ -373,12 +361,6 @@ class OwedWorld(World):
             alike = self.keyed.get(self.taken.get(event, ""), set()) - {event}
             if alike - self.owed.keys():
                 # One of them was not acknowledged: its minion sends it again
-                continue
-            if alike & self.said:
-                self.counts["taken for one that was lost"] += 1
-                continue
-            if event in self.too_old and self.namesakes(event) & ended:
-                self.counts["too old, and taken for one before it"] += 1
                 continue
             self.broken(f"event {event} was acknowledged by {sorted(takers)}, and forgotten")
         for node in self.nodes.values():

@@ -20,6 +20,7 @@ from saltwisted.domain.claims.copies import (
     WINDOW,
     Copies,
     EventKeys,
+    Known,
     is_taken_event,
     occasion_of,
 )
@@ -54,6 +55,7 @@ class _Act:
     wish: Wish
     claim: Claim
     until: float
+    begun: float
 
 
 class Acts:
@@ -85,7 +87,7 @@ class Acts:
         self._copies = Copies(node)
         self.keys = EventKeys(self._copies, node, clock.seconds, window_of=self._window_of)
         self._acts: dict[str, _Act] = {}
-        self._claiming: set[str] = set()
+        self._claiming: dict[str, tuple[Wish, float]] = {}
         self._recovering: set[str] = set()
         self._recovers: dict[str, Callable[[str, Mapping[str, Any], Any], Any]] = {}
         self._ends: dict[str, tuple[Wish, int, str, float]] = {}
@@ -95,7 +97,8 @@ class Acts:
         self, key: str, plan: Mapping[str, Any], what: str = "", event: str = ""
     ) -> Answer:
         """Tried until the window is over."""
-        return (await self._begin(key, plan, what, event, self._span()))[0]
+        wish = Wish(key=key, what=what[:1000], event=event[:1000])
+        return (await self._begin(wish, plan, self._span()))[0]
 
     def _span(self, age: float = 0.0) -> _Span:
         """Of what came so many seconds ago, and is tried from now on."""
@@ -103,20 +106,21 @@ class Acts:
         return _Span(now - age, now + self._window)
 
     async def _begin(
-        self, key: str, plan: Mapping[str, Any], what: str, event: str, span: _Span
+        self, wish: Wish, plan: Mapping[str, Any], span: _Span
     ) -> tuple[Answer, Gone | None]:
-        packed = pack_bin(dict(plan))
+        packed, key = pack_bin(dict(plan)), wish.key
         if len(packed) > MAX_PLAN:
             why = f"a plan of {len(packed)} bytes; {MAX_PLAN} at most"
             return NoMajority(key=key, why=why), None
-        if key in self._acts or key in self._claiming:
-            return Taken(key=key, holder=self._node), None
-        wish = Wish(key=key, plan=packed, what=what[:1000], event=event[:1000])
-        self._claiming.add(key)
+        own = self._own(key)
+        if own is not None:
+            return Taken(key=key, holder=self._node), own
+        wish = evolve(wish, plan=packed)
+        self._claiming[key] = wish, self._clock.seconds()
         try:
             outcome = await self._try(wish, span)
         finally:
-            self._claiming.discard(key)
+            del self._claiming[key]
         if isinstance(outcome, Granted):
             if outcome.planned is not None:
                 # Somebody had begun it, and died
@@ -124,7 +128,14 @@ class Acts:
                 self._finish(wish, outcome)
                 is_old, by = isinf(outcome.age), outcome.by
                 age = 0.0 if is_old else outcome.age
-                gone = Gone(holder=node_of(by), by=by, age=age, is_old=is_old)
+                gone = Gone(
+                    holder=node_of(by),
+                    by=by,
+                    age=age,
+                    is_old=is_old,
+                    came=outcome.came,
+                    came_ago=outcome.came_ago,
+                )
                 return Taken(key=key, holder=""), gone
             self._counters["claims_granted"] += 1
             return self._act(wish, outcome, plan), None
@@ -137,6 +148,17 @@ class Acts:
         self._counters["claims_refused"] += 1
         return NoMajority(key=key, why=outcome.why), None
 
+    def _own(self, key: str) -> Gone | None:
+        """What this node itself does under a key now, or asks for."""
+        act, now = self._acts.get(key), self._clock.seconds()
+        if act is not None:
+            wish, begun = act.wish, act.begun
+        elif key in self._claiming:
+            wish, begun = self._claiming[key]
+        else:
+            return None
+        return Gone(holder=self._node, age=now - begun, came=wish.came, came_ago=now - wish.came_at)
+
     async def begin_event(
         self,
         minion: str,
@@ -147,20 +169,27 @@ class Acts:
         came: Came | None = None,
     ) -> Answer:
         """By the key that the event has, until it is known which one it is."""
-        span = self._span(came.age if came is not None else 0.0)
+        span = self._span((came.age or 0.0) if came is not None else 0.0)
         window = self._window_of(minion)
-        if came is not None and came.source:
-            return await self._take_up(came, span, tag, plan, what, window)
         key = came.key if came is not None else self.keys.of(minion, tag, data)
+        wish = Wish(
+            key=key or "",
+            what=what[:1000],
+            event=tag[:1000],
+            came=(came.row if came is not None else "") or f"{self._node}#",
+            came_at=span.came,
+        )
+        if came is not None and came.source:
+            return await self._take_up(came, wish, span, plan, window)
         while key is not None:
-            answer, gone = await self._begin(key, plan, what, tag, span)
+            answer, gone = await self._begin(evolve(wish, key=key), plan, span)
             if gone is None:
                 return answer
             # Whether it is a copy depends on when ours came, not on when this is asked
             since = self._clock.seconds() - span.came
             recent = [evolve(each, age=each.age - since) for each in gone.recent]
             age = gone.age - since
-            key = self._copies.taken(key, gone.holder, age, recent, span.came, window)
+            key = self._copies.taken(key, gone.at_node, age, recent, span.came, window)
             if key is None:
                 return answer
         return Taken(key=occasion_of(minion, tag, data).alike, holder=self._node)
@@ -172,21 +201,26 @@ class Acts:
     async def _take_up(
         self,
         came: Came,
+        wish: Wish,
         span: _Span,
-        tag: str,
         plan: Mapping[str, Any],
-        what: str,
         window: float,
     ) -> Answer:
         """An event that another life of a node took, which may have claimed it."""
         now = self._clock.seconds()
-        self._copies.taken_up(came.key, node_of(came.source), now - span.came, now)
-        answer, gone = await self._begin(came.key, plan, what, tag, span)
+        # A copy that comes here is no second event, although it is this node that claims the first
+        self._copies.claimed(came.key, node_of(came.source), now - span.came, now)
+        answer, gone = await self._begin(wish, plan, span)
         if gone is None:
             return answer
-        since, age = self._clock.seconds() - span.came, None if gone.is_old else gone.age
-        by = gone.by or gone.holder
-        if is_taken_event(came.key, by, age, came.source, since, window):
+        since = None if came.age is None else self._clock.seconds() - span.came
+        known = Known(
+            holder=gone.by or gone.holder,
+            age=None if gone.is_old else gone.age,
+            came=gone.came,
+            came_ago=gone.came_ago,
+        )
+        if is_taken_event(came.key, came.row or came.source, since, known, window):
             return answer
         why = f"it cannot be told whether it was begun before {came.source} ended"
         return NoMajority(key=came.key, why=why)
@@ -223,7 +257,7 @@ class Acts:
             is_doubtful=granted.is_doubtful,
             until=granted.until,
         )
-        self._acts[wish.key] = _Act(wish, claim, granted.until)
+        self._acts[wish.key] = _Act(wish, claim, granted.until, self._clock.seconds())
         return claim
 
     def holds(self, claim: Claim) -> bool:
@@ -299,7 +333,8 @@ class Acts:
         except WireError:
             self.log.error("the plan of {key} makes no sense", key=wish.key)
             plan, granted = {}, evolve(granted, is_doubtful=True)
-        claim = self._act(wish, granted, plan)
+        came_at = self._clock.seconds() - granted.came_ago
+        claim = self._act(evolve(wish, came=granted.came, came_at=came_at), granted, plan)
         self._counters["claims_recovered"] += 1
         recover = self._recovers.get(wish.key.partition("/")[0])
 

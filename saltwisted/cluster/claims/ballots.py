@@ -87,7 +87,10 @@ class Ballots:
         peers.on_link(self._link)
 
     def on_claimed(self, receiver: Callable[[str, str], None]) -> None:
-        """When this member has granted a short act to another."""
+        """
+        When this member has granted a short act to another; C{receiver} is told of the node that
+        the event came to.
+        """
         self._receivers.append(receiver)
 
     def poll(self, question: Question) -> Deferred[Round]:
@@ -191,7 +194,7 @@ class Ballots:
         for question, reply in zip(questions, replies, strict=True):
             if question.act == WANT and reply.said == GRANTED and not question.is_duty:
                 for receiver in self._receivers:
-                    receiver(question.key, node)
+                    receiver(question.key, node_of(question.came) or node)
         voter = self.voter
         own = voter.electorate if voter is not None else None
         abstains = voter is None or self._clock.seconds() < voter.abstains

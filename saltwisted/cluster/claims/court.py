@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from attrs import define, frozen
 
 from saltwisted.domain.claims.copies import Instance
+from saltwisted.domain.claims.voter import node_of
 from saltwisted.domain.claims.words import Receipt
 
 
@@ -20,6 +21,8 @@ class Wish:
     What this node would claim.
 
     @ivar plan: packed; C{None} for a duty, and for what somebody else has begun.
+    @ivar came: the event that it is for: C{node#life/number}, by the node that it came to.
+    @ivar came_at: when that was, by this node's clock.
     """
 
     key: str
@@ -27,6 +30,8 @@ class Wish:
     is_duty: bool = False
     what: str = ""
     event: str = ""
+    came: str = ""
+    came_at: float = 0.0
 
 
 @frozen(kw_only=True)
@@ -38,6 +43,7 @@ class Granted:
     @ivar planned: what a dead holder had planned, packed; C{None} where there was none.
     @ivar by: that holder: the node and its life, C{node#life}, if that is known.
     @ivar age: seconds since that.
+    @ivar came: for which event that was; C{came_ago}: how many seconds ago that came, at least.
     """
 
     term: int
@@ -46,6 +52,8 @@ class Granted:
     by: str = ""
     age: float = 0.0
     is_doubtful: bool = False
+    came: str = ""
+    came_ago: float = 0.0
 
 
 @frozen(kw_only=True)
@@ -56,6 +64,7 @@ class Gone:
     @ivar holder: the node.
     @ivar by: the node and its life, C{node#life}, if that is known.
     @ivar is_old: it is longer ago than C{age}; nobody knows how long.
+    @ivar came: for which event; C{came_ago}: how many seconds ago that came, at least.
     """
 
     holder: str
@@ -65,6 +74,13 @@ class Gone:
     ended: bool = False
     result: str = ""
     recent: tuple[Instance, ...] = ()
+    came: str = ""
+    came_ago: float = 0.0
+
+    @property
+    def at_node(self) -> str:
+        """The node that the event came to, which need not be the one that has claimed it."""
+        return node_of(self.came or self.by or self.holder)
 
 
 @frozen

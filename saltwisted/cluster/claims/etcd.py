@@ -251,6 +251,8 @@ class EtcdCourt:
             what=wish.what,
             event=wish.event,
             begun=self._now(),
+            came=wish.came,
+            waited=max(0.0, self._clock.seconds() - wish.came_at) if wish.came else 0.0,
         )
         can_begin = wish.is_duty or wish.plan is not None
         if can_begin:
@@ -264,11 +266,13 @@ class EtcdCourt:
             now = self._clock.seconds()
             found = meaning(state, self.holder, lease, can_begin)
             if isinstance(found, Over | Busy):
+                told = self._now() - found.record.begun
+                age = self._revisions.at_least(found.since, now, told)
                 return Gone(
                     holder=found.record.node,
-                    age=self._revisions.at_least(
-                        found.since, now, self._now() - found.record.begun
-                    ),
+                    age=age,
+                    came=found.record.came,
+                    came_ago=age + found.record.waited,
                     ended=isinstance(found, Over),
                     result=found.record.result,
                     recent=self._revisions.instances(state.recent, now, self._now()),
@@ -298,6 +302,8 @@ class EtcdCourt:
             planned=found.planned,
             by=f"{found.record.node}#" if found.record is not None else "",
             age=self._revisions.at_most(found.since, now) if found.planned is not None else 0.0,
+            came=record.came,
+            came_ago=self._revisions.at_least(found.since, now) + record.waited,
         )
 
     async def renew(self, held: Mapping[str, int]) -> Mapping[str, float]:
@@ -420,7 +426,7 @@ class EtcdCourt:
                 is_new = key not in before.terms and number_of(key)[1] is not None
                 if is_new and term.record.node != self._node:
                     for receiver in self._receivers:
-                        receiver(key, term.record.node)
+                        receiver(key, term.record.at_node)
         return done
 
     async def _drop_strays(self) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from attrs import evolve
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
@@ -37,6 +38,8 @@ from saltwisted.wire.msgpack import pack_bin, unpack_bin
 RECEIPTS = "claims.receipts"
 MOST_RECEIPTS = 10_000
 PRUNE_EVERY = 60.0
+STOOD_STILL = 5.0
+"""Seconds without a look, which comes each second, after which this process stood still."""
 
 
 class Votes:
@@ -77,7 +80,7 @@ class Votes:
         self.holder = f"{node}#{life}"
         self._settle, self._window = settle_seconds(window), window
         self._before = before
-        self._prune_at = 0.0
+        self._prune_at, self._cared_at = 0.0, float("inf")
         self._highest = 0
         self._may_forget, self._doubts_until = False, 0.0
         self.ballots = Ballots(clock, self.holder, key, peers, gone, key_of, store, two)
@@ -128,6 +131,8 @@ class Votes:
                 return Granted(term=term, until=last_moment(sent))
             sent = self._clock.seconds()
             plan = planned.plan
+            # It is begun for the event that this was planned for
+            wish = evolve(wish, came=planned.came, came_at=sent - planned.came_ago)
             again = await self.ballots.poll(self._question(WANT, wish, term, plan=plan))
             if again.is_granted:
                 age = got.age
@@ -137,6 +142,8 @@ class Votes:
                     planned=plan,
                     by=planned.holder,
                     age=age,
+                    came=planned.came,
+                    came_ago=planned.came_ago,
                     # After that somebody may have ended it, and those who knew not vote any more
                     is_doubtful=is_doubtful or age > self._window,
                 )
@@ -156,6 +163,8 @@ class Votes:
                 ended=taken.said == DONE,
                 result=taken.result,
                 recent=taken.recent,
+                came=taken.came,
+                came_ago=taken.came_ago,
             )
         at_once = bool(got.said(LOW)) and not got.said(NO) and got.can_be_asked
         return Refused(got.why(), at_once)
@@ -257,6 +266,9 @@ class Votes:
     ) -> Question:
         # What a dead holder has begun is known by its vote here: members that were away hear it too
         known = self.voter.vote(wish.key) if self.voter is not None else None
+        came, came_at = wish.came, wish.came_at
+        if not came and known is not None:
+            came, came_at = known.came, known.came_at
         return Question(
             act=act,
             key=wish.key,
@@ -268,6 +280,8 @@ class Votes:
             event=wish.event or (known.event if known is not None else ""),
             at=self._now(),
             result=result,
+            came=came,
+            came_ago=max(0.0, self._clock.seconds() - came_at) if came else 0.0,
         )
 
     def _next_term(self) -> int:
@@ -278,6 +292,10 @@ class Votes:
     def _prune(self, voter: Voter) -> None:
         """Forget what is too old, in memory and on disk."""
         now = self._clock.seconds()
+        if now > self._cared_at + STOOD_STILL:
+            # What was asked meanwhile is read now, and is as old as that
+            self._prune_at = now + PRUNE_EVERY
+        self._cared_at = now
         if now >= self._prune_at:
             self._prune_at = now + PRUNE_EVERY
             voter.expire(now)

@@ -84,7 +84,8 @@ def _digest(parts: Any) -> str:
 @frozen
 class Instance:
     """
-    An event that was claimed: the number of its key, by whom, how many seconds ago.
+    An event that was claimed: the number of its key, the node that it came to, how many seconds
+    ago it was claimed.
     """
 
     number: int
@@ -126,7 +127,6 @@ class Copies:
         self._node, self._mark = node, mark
         self._kinds: OrderedDict[str, _Kind] = OrderedDict()
         self._calls: OrderedDict[str, float] = OrderedDict()
-        self._taken_up: OrderedDict[str, tuple[str, float]] = OrderedDict()
 
     def came(self, occasion: Occasion, now: float, window: float = WINDOW) -> str | None:
         """
@@ -174,24 +174,12 @@ class Copies:
         if all(each.number != number for each in kind.instances):
             self._new(kind, self._node, number, now)
 
-    def taken_up(self, key: str, node: str, age: float, now: float) -> None:
-        """
-        This node does what came to another one, which is gone. A copy that comes here is no second
-        event, although it is this node that has claimed the first.
-
-        @param age: how many seconds ago it came there.
-        """
-        if node == self._node or number_of(key)[1] is None:
-            return
-        while self._taken_up and next(iter(self._taken_up.values()))[1] <= now - KEEP:
-            self._taken_up.popitem(last=False)
-        self._taken_up[key] = node, now
-        self.claimed(key, node, age, now)
-
     def claimed(self, key: str, node: str, age: float, now: float) -> None:
         """
-        A node has claimed the key of an event: copies of it may come here.
+        The key of an event was claimed: copies of it may come here.
 
+        @param node: the node that it came to, whoever does it: what comes to that node is a copy of
+            nothing that came there before.
         @param age: how many seconds ago.
         """
         alike, number = number_of(key)
@@ -207,7 +195,7 @@ class Copies:
     def taken(
         self,
         key: str,
-        holder: str,
+        node: str,
         age: float,
         recent: Sequence[Instance],
         now: float,
@@ -217,6 +205,7 @@ class Copies:
         The key that L{came} had given was claimed before: C{None} if our event is a copy of one
         that another node has claimed, or the key to claim in its place.
 
+        @param node: the node that the event came to for which it was claimed.
         @param age: how many seconds ago it was claimed.
         @param recent: what else is known where that is known.
         @param window: seconds within which ours may be a copy.
@@ -227,13 +216,11 @@ class Copies:
         kind = self._kind(alike, now)
         # The number is another's: ours was not the first with it
         kind.instances = [each for each in kind.instances if each.number != number]
-        for instance in (Instance(number, holder, age), *recent):
+        for instance in (Instance(number, node, age), *recent):
             kind.last = max(kind.last, instance.number)
-            name, node = _key(alike, str(instance.number)), instance.node
-            if node == self._node and name in self._taken_up:
-                node = self._taken_up[name][0]
             if instance.age <= window:
-                self.claimed(name, node, instance.age, now)
+                name = _key(alike, str(instance.number))
+                self.claimed(name, instance.node, instance.age, now)
         if self._copied(kind, now, window) is not None:
             return None
         return _key(alike, str(self._new(kind, self._node, kind.last + 1, now)))
@@ -341,30 +328,56 @@ class EventKeys:
         self._copies.given(key, self._seconds())
 
 
+@frozen(kw_only=True)
+class Known:
+    """
+    What is known of whoever has claimed a key.
+
+    @ivar holder: the node and its life; C{age}: how many seconds ago, if that is known.
+    @ivar came: for which event, C{node#life/number}; a node of an older release does not say it.
+    @ivar came_ago: how many seconds ago that came, at least.
+    """
+
+    holder: str
+    age: float | None
+    came: str = ""
+    came_ago: float = 0.0
+
+
 def is_taken_event(
-    key: str,
-    holder: str,
-    age: float | None,
-    source: str,
-    since: float,
-    window: float = WINDOW,
+    key: str, row: str, since: float | None, known: Known, window: float = WINDOW
 ) -> bool:
     """
     The key of an event that another life of a node took, and which is taken up now, was claimed:
     whether that is known to have been for this event, or a copy of it.
 
-    It is, if that life itself has claimed it, or another since the event came, or in the time
-    before that from which it may be a copy. What is older was for a namesake, whose number that
-    life had not known of. It may have claimed this event by a later one, or not have claimed it.
+    What came to the same node is this very event, or another one. What came to another node is a
+    copy if both came within the time in which copies come. Else it was a namesake, whose number
+    that life had not known of, or which was given a number that nobody had claimed. That life may
+    have claimed this event by a later one, or not have claimed it.
 
-    @param holder: the node and life that have claimed it, C{age} seconds ago, if that is known.
-    @param source: the node and life that the event came to, C{since} seconds ago.
+    @param row: the event, C{node#life/number}.
+    @param since: how many seconds ago it came, if that is known.
     @param window: seconds within which it may be a copy.
     """
-    if number_of(key)[1] is None or holder == source:
+    if number_of(key)[1] is None:
         return True
-    node, by = source.rpartition("#")[0], holder.rpartition("#")[0] or holder
-    return age is not None and age <= since + (SLACK if by == node else window)
+    source, node = row.rpartition("/")[0] or row, _node_of(row)
+    if not known.came:
+        if known.holder == source:
+            return True
+        slack = SLACK if _node_of(known.holder) == node else window
+        return since is not None and known.age is not None and known.age <= since + slack
+    if _node_of(known.came) == node:
+        return known.came == row
+    if since is None or known.age is None:
+        return False
+    return known.age <= since + window and since <= known.came_ago + window + SLACK
+
+
+def _node_of(life: str) -> str:
+    """Of C{node#life}, and what may follow."""
+    return life.rpartition("#")[0] or life
 
 
 def _key(alike: str, number: str) -> str:

@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from attrs import evolve, field, frozen
+from attrs import asdict, evolve, field, frozen
 
 from saltwisted.domain.claims.copies import LATE, WINDOW, Instance, number_of
 from saltwisted.domain.claims.voter import TERM
@@ -148,6 +148,8 @@ class Record:
     @ivar holder: the node and this life of it.
     @ivar planner: the holder whose plan it is.
     @ivar since: the revision in which it was begun, of one that has ended.
+    @ivar came: the event that it is for, C{node#life/number}.
+    @ivar waited: how many seconds before it was begun that came.
     """
 
     holder: str
@@ -159,18 +161,25 @@ class Record:
     ended: float | None = None
     result: str = ""
     since: int = 0
+    came: str = ""
+    waited: float = 0.0
+
+    @property
+    def at_node(self) -> str:
+        """The node that the event came to."""
+        return self.came.rpartition("#")[0] or self.node
 
 
 def encode_record(record: Record) -> bytes:
     """As JSON."""
-    fields = ("holder", "node", "planner", "what", "event", "begun", "ended", "result", "since")
-    return json.dumps({name: getattr(record, name) for name in fields}).encode()
+    return json.dumps(asdict(record)).encode()
 
 
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "begun": (int, float),
     "ended": (int, float, type(None)),
     "since": (int,),
+    "waited": (int, float),
 }
 
 
@@ -461,7 +470,7 @@ def state_of(names: Names, done: Done) -> State:
             number = number_of(names.key_of(kind, row.key))[1]
             if number is not None:
                 since = record.since or row.made
-                recent.append((number, record.node, since, float(record.begun)))
+                recent.append((number, record.at_node, since, float(record.begun)))
     return State(
         term=term,
         open=opened,

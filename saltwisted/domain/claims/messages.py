@@ -38,6 +38,9 @@ class Question:
     @ivar is_duty: held and renewed, without a plan and a receipt.
     @ivar plan: packed; C{None} where nothing is said of it.
     @ivar at: time of day when it began, or ended.
+    @ivar came: the event for which it is begun, C{node#life/number}, by the node that it came to;
+        C{""} for what is no event of a minion.
+    @ivar came_ago: how many seconds ago it came.
     """
 
     act: str
@@ -50,6 +53,8 @@ class Question:
     event: str = ""
     at: float = 0.0
     result: str = ""
+    came: str = ""
+    came_ago: float = 0.0
 
 
 @frozen(kw_only=True)
@@ -66,6 +71,8 @@ class Reply:
     @ivar is_old: its age is at least that: it is of an earlier life of the voter.
     @ivar recent: other events that are alike (L{saltwisted.domain.claims.copies}).
     @ivar why: for people.
+    @ivar came: for which event it was begun, as in a question.
+    @ivar came_ago: how many seconds ago that had come to its node, at least.
     """
 
     said: str
@@ -79,6 +86,8 @@ class Reply:
     is_old: bool = False
     recent: tuple[Instance, ...] = ()
     why: str = ""
+    came: str = ""
+    came_ago: float = 0.0
 
 
 def encode_questions(
@@ -86,7 +95,20 @@ def encode_questions(
 ) -> bytes:
     """A message."""
     rows = [
-        [q.act, q.key, q.term, q.is_duty, q.plan, q.what, q.event, q.at, q.result] for q in asked
+        [
+            q.act,
+            q.key,
+            q.term,
+            q.is_duty,
+            q.plan,
+            q.what,
+            q.event,
+            q.at,
+            q.result,
+            q.came,
+            q.came_ago,
+        ]
+        for q in asked
     ]
     return pack_bin({"e": encode_electorate(electorate), "h": holder, "q": rows})
 
@@ -109,7 +131,9 @@ def decode_questions(body: bytes) -> tuple[Electorate | None, list[Question]]:
 
 def _question(holder: str, row: Any) -> Question:
     act, key, term, is_duty, plan, what, event, at, result = row[:9]
-    texts = (act, key, what, event, result)
+    # A node of an older release does not say it
+    came, came_ago = row[9:11] or ("", 0.0)
+    texts = (act, key, what, event, result, came)
     if not all(isinstance(text, str) and len(text) <= MAX_TEXT for text in texts):
         raise WireError("claims-text")
     if type(term) is not int or not 0 <= term < 2**62 or not 0 < len(key) <= MAX_KEY:
@@ -127,6 +151,8 @@ def _question(holder: str, row: Any) -> Question:
         event=event,
         at=float(at),
         result=result,
+        came=came,
+        came_ago=float(came_ago),
     )
 
 
@@ -152,6 +178,8 @@ def encode_replies(
             r.is_old,
             [[i.number, i.node, i.age] for i in r.recent],
             r.why,
+            r.came,
+            r.came_ago,
         ]
         for r in replies
     ]
@@ -174,6 +202,7 @@ def decode_replies(body: bytes) -> tuple[Electorate | None, list[Reply], bool]:
 
 def _reply(row: Any) -> Reply:
     said, term, holder, age, result, plan, accepted, is_first, is_old, recent, why = row[:11]
+    came, came_ago = row[11:13] or ("", 0.0)
     if type(term) is not int or type(accepted) is not int:
         raise WireError("claims-term")
     if plan is not None and not isinstance(plan, bytes):
@@ -190,4 +219,6 @@ def _reply(row: Any) -> Reply:
         is_old=bool(is_old),
         recent=tuple(Instance(int(n), str(node), float(old)) for n, node, old in recent),
         why=str(why),
+        came=str(came),
+        came_ago=float(came_ago),
     )

@@ -71,7 +71,7 @@ def node_of(holder: str) -> str:
 @frozen(kw_only=True)
 class Vote:
     """
-    What is known of one key here; a row on disk but for C{until} and C{since}.
+    What is known of one key here; a row on disk but for C{until}, C{since} and C{came_at}.
 
     @ivar number: of the row.
     @ivar accepted: the term in which C{plan} was written down.
@@ -82,6 +82,8 @@ class Vote:
     @ivar since: when it was granted for the first time.
     @ivar is_old: that was in an earlier life: before C{since}, nobody knows how long.
     @ivar before: how long, by the time of day.
+    @ivar came: for which event it was begun, and so to which node that came: C{node#life/number}.
+    @ivar came_at: when that was, by this member's clock, or later.
     """
 
     number: int
@@ -101,6 +103,13 @@ class Vote:
     since: float = 0.0
     is_old: bool = False
     before: float = 0.0
+    came: str = ""
+    came_at: float = 0.0
+
+    @property
+    def at_node(self) -> str:
+        """The node that the event came to, which need not be the one that does it."""
+        return node_of(self.came or self.holder)
 
     def age(self, now: float) -> float:
         """
@@ -195,7 +204,8 @@ class Voter:
                 # It may have been renewed a moment ago
                 until = now + TERM * (1 + MARGIN)
                 before = max(0.0, at - vote.begun)
-                self._keep(evolve(vote, until=until, since=now, is_old=True, before=before))
+                again = evolve(vote, until=until, since=now, came_at=now, is_old=True)
+                self._keep(evolve(again, before=before))
 
     # -- what is known
 
@@ -294,7 +304,14 @@ class Voter:
             return []
         ended = max(vote.begun, 0.0)
         new = evolve(
-            vote, holder=reply.holder, ended=ended, result=reply.result, plan=None, until=now
+            vote,
+            holder=reply.holder,
+            ended=ended,
+            result=reply.result,
+            plan=None,
+            until=now,
+            came=reply.came,
+            came_at=min(vote.came_at, now - reply.came_ago),
         )
         self._keep(new)
         return [Put(new)]
@@ -368,12 +385,14 @@ class Voter:
                 begun=q.at,
                 until=until,
                 since=now,
+                came=q.came,
+                came_at=now - q.came_ago,
             )
             self._keep(new)
             return Reply(said=GRANTED, term=q.term), [Put(new)]
         new = evolve(vote, term=q.term, holder=q.holder, until=until)
         if vote.plan is None and q.plan is not None:
-            new = _planned(new, q, is_first=True)
+            new = _planned(new, q, now, is_first=True)
         self._keep(new)
         reply = self._known(GRANTED, vote, now)
         return evolve(reply, term=q.term), [Put(new)]
@@ -384,7 +403,7 @@ class Voter:
         writes: list[Write] = []
         if q.act == WANT and q.plan is not None:
             # It has heard of all plans that a majority knew of
-            new = _planned(new, q, is_first=False)
+            new = _planned(new, q, now, is_first=False)
             writes.append(Put(new))
         self._keep(new)
         return Reply(said=GRANTED, term=q.term), writes
@@ -394,7 +413,14 @@ class Voter:
             # Its majority was without us; whoever comes late asks us too
             self._number += 1
             vote = Vote(
-                number=self._number, key=q.key, term=q.term, holder=q.holder, since=now, until=now
+                number=self._number,
+                key=q.key,
+                term=q.term,
+                holder=q.holder,
+                since=now,
+                until=now,
+                came=q.came,
+                came_at=now - q.came_ago,
             )
         if q.term < vote.term or vote.ended is not None:
             return Reply(said=NO, term=vote.term, why="a later holder has it"), []
@@ -408,6 +434,9 @@ class Voter:
             what=q.what or vote.what,
             event=q.event or vote.event,
             until=now,
+            # What was granted here may have been in vain, to somebody else
+            came=q.came,
+            came_at=now - q.came_ago,
         )
         self._keep(new)
         return Reply(said=GRANTED, term=q.term), [Put(new)]
@@ -438,6 +467,8 @@ class Voter:
             accepted=vote.accepted,
             is_first=vote.is_first,
             is_old=vote.is_old,
+            came=vote.came,
+            came_ago=max(0.0, now - vote.came_at),
             recent=tuple(_recent(self._votes, self._alike, vote.key, now)),
         )
 
@@ -475,7 +506,7 @@ class Voter:
             self._floor = max(self._floor, vote.term)
 
 
-def _planned(vote: Vote, q: Question, is_first: bool) -> Vote:
+def _planned(vote: Vote, q: Question, now: float, is_first: bool) -> Vote:
     """With what a holder has written down."""
     return evolve(
         vote,
@@ -486,6 +517,9 @@ def _planned(vote: Vote, q: Question, is_first: bool) -> Vote:
         what=q.what or vote.what,
         event=q.event or vote.event,
         begun=q.at,
+        # The plan may be for another event than the one that it was asked for first
+        came=q.came,
+        came_at=min(vote.came_at, now - q.came_ago) if vote.came == q.came else now - q.came_ago,
     )
 
 
@@ -501,4 +535,4 @@ def _recent(
         vote = votes[name]
         age = vote.age(now)
         if left == 1 or age <= WINDOW or (age <= LATE and left <= MOST_ALIKE):
-            yield Instance(each, node_of(vote.holder), age)
+            yield Instance(each, vote.at_node, age)

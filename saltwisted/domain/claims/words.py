@@ -131,12 +131,14 @@ class Came:
 
     @ivar source: the node that it came to and its life, C{node#life}, if another life of one took
         it than the one that claims; else C{""}.
-    @ivar age: how many seconds ago that was.
+    @ivar age: how many seconds ago that was; C{None}: only the time of day would tell.
+    @ivar row: what tells it from all others: C{node#life/number}.
     """
 
     key: str
     source: str = ""
-    age: float = 0.0
+    age: float | None = 0.0
+    row: str = ""
 
 
 @frozen(kw_only=True)

@@ -59,6 +59,11 @@ class Kept:
         return self.source, self.number, self.part
 
     @property
+    def row(self) -> str:
+        """What tells the event from all others."""
+        return f"{self.source}/{self.number}"
+
+    @property
     def node(self) -> str:
         """The node that took it."""
         return self.source.rpartition("#")[0]

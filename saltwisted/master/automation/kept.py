@@ -373,6 +373,10 @@ class KeptEvents:
         """What is done is told to the others, and leaves this disk when that takes it."""
         if not self._is_open:
             return
+        if self._telling is not None:
+            # Else others would write down for ever what they were told before that it is done
+            self._telling.cancel()
+            self._tell()
         told, self._done = self._done, []
         if told and self._peers.links():
             body = pack_bin([list(each) for each in told])

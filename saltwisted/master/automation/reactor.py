@@ -222,7 +222,8 @@ class Reactor:
             came, kept = None, waiting.kept
             if kept is not None:
                 source = kept.source if waiting.age > 0 else ""
-                came = Came(key=kept.key, source=source, age=self._clock.seconds() - waiting.came)
+                age = self._clock.seconds() - waiting.came
+                came = Came(key=kept.key, source=source, age=age, row=kept.row)
             tag, data = occasion_for(waiting.of, tag, data, waiting.part)
             answer = await claims.begin_event(waiting.of, tag, data, plan, what, came)
         if isinstance(answer, Taken):
@@ -320,15 +321,18 @@ class Reactor:
         if not 0 <= age <= window:
             why = f"{kept.node} died, and it is {age:.0f} s old; publish_window is {window:.0f}"
             # Of the time of day nothing else is believed than that it is not within the window
-            given_up = self._give_up(kept, data, age if kept.heard is not None else 0.0, why)
+            given_up = self._give_up(kept, data, age if kept.heard is not None else None, why)
             let_go(given_up, self.log, "an event was not given up")
             return
         self._telling.figures["taken_up"] += 1
         self._intake.take_up(kept, data, max(age, 0.001))
 
-    async def _give_up(self, kept: Kept, data: Mapping[str, Any], age: float, why: str) -> None:
+    async def _give_up(
+        self, kept: Kept, data: Mapping[str, Any], age: float | None, why: str
+    ) -> None:
         """It is too old, and lost if nobody has claimed it: that may have gone unheard here."""
-        claims, came = self._ctx.seams.claims, Came(key=kept.key, source=kept.source, age=age)
+        claims = self._ctx.seams.claims
+        came = Came(key=kept.key, source=kept.source, age=age, row=kept.row)
         plan = {"tag": kept.tag, "steps": []}
         tag, data = occasion_for(kept.minion, kept.tag, data, kept.part)
         answer = await claims.begin_event(kept.minion, tag, data, plan, "nothing", came)

@@ -14,6 +14,7 @@ from saltwisted.domain.claims.copies import (
     Copies,
     EventKeys,
     Instance,
+    Known,
     LoneCopies,
     is_taken_event,
     occasion_of,
@@ -104,22 +105,21 @@ class CopiesTests(SynchronousTestCase):
         """
         mine = Copies("a")
         key = "event/" + event(x=1).alike + "/1"
-        mine.taken_up(key, "f", 2.0, 100.0)
+        mine.claimed(key, "f", 2.0, 100.0)
 
         self.assertEqual(mine.came(event(x=1), 100.5), key)
-        self.assertIsNone(mine.taken(key, "a", 0.5, (), 100.6))
+        self.assertIsNone(mine.taken(key, "f", 0.5, (), 100.6))
 
         again = mine.came(event(x=1), 100.7)
         self.assertNotEqual(again, key)
 
-    def test_taken_up_after_a_copy(self) -> None:
-        """It is the same when the copy had its key before it was known whose the first was."""
-        mine = Copies("a")
-        key = mine.came(event(x=1), 100.0)
-        assert key is not None
-        mine.taken_up(key, "f", 2.0, 100.5)
+    def test_taken_up_by_others(self) -> None:
+        """What came to this node, and another one does, has no copy here."""
+        key = self.a.came(event(), 0.0) or ""
 
-        self.assertIsNone(mine.taken(key, "a", 0.5, (), 100.6))
+        again = self.a.taken(key, "a", 0.1, [Instance(1, "a", 0.1)], 0.2)
+
+        self.assertEqual(again, key.replace("/1", "/2"))
 
     def test_two_of_one_node(self) -> None:
         """Two from the same node are two events."""
@@ -275,11 +275,56 @@ class KeyTests(SynchronousTestCase):
 
 
 class TakenUpTests(SynchronousTestCase):
-    """An event that came to a#1 five seconds ago, before that ended; its key is taken."""
+    """The second event that came to a#1, five seconds ago, before that ended; its key is taken."""
+
+    since: float | None = 5.0
+
+    def is_it(self, age: float | None, came: str, came_ago: float = 0.0) -> bool:
+        """Whether it is known to be for this event."""
+        known = Known(holder="c#1", age=age, came=came, came_ago=came_ago)
+        return is_taken_event("event/k/3", "a#1/2", self.since, known)
+
+    def test_itself(self) -> None:
+        """This very event, whoever claimed it, however long ago."""
+        self.assertTrue(self.is_it(4.0, "a#1/2", 4.5))
+        self.assertTrue(self.is_it(None, "a#1/2"))
+        self.since = None
+        self.assertTrue(self.is_it(None, "a#1/2"))
+
+    def test_same_node(self) -> None:
+        """What is like it and came to the same node is another event, in whichever life."""
+        for came in ("a#1/1", "a#1/20", "a#0/2", "a#2/2", "a#"):
+            self.assertFalse(self.is_it(1.0, came, 5.0), came)
+
+    def test_copy(self) -> None:
+        """What came to another node at about the same time is a copy."""
+        self.assertTrue(self.is_it(0.1, "b#1/7", 5.0))
+        self.assertTrue(self.is_it(14.0, "b#1/7", 14.5))
+
+    def test_namesake(self) -> None:
+        """What came to another node long before or after is another event."""
+        self.assertFalse(self.is_it(16.0, "b#1/7", 16.0))
+        self.since = 25.0
+        self.assertFalse(self.is_it(1.0, "b#1/7", 2.0))
+
+    def test_unknown_age(self) -> None:
+        """Where it is not known when one of them came, it cannot be told whether it is a copy."""
+        self.assertFalse(self.is_it(None, "b#1/7"))
+        self.since = None
+        self.assertFalse(self.is_it(1.0, "b#1/7", 2.0))
+
+    def test_call(self) -> None:
+        """The key of a call is of that call alone."""
+        known = Known(holder="b#1", age=None)
+        self.assertTrue(is_taken_event("event/k/j2026", "a#1/2", 5.0, known))
+
+
+class OlderTakenUpTests(SynchronousTestCase):
+    """The same, as far as a node of an older release tells: not which event a key was taken for."""
 
     def is_it(self, holder: str, age: float | None) -> bool:
         """Whether it is known to be for this event."""
-        return is_taken_event("event/k/3", holder, age, "a#1", 5.0)
+        return is_taken_event("event/k/3", "a#1/2", 5.0, Known(holder=holder, age=age))
 
     def test_by_itself(self) -> None:
         """What that life claimed under the key is the event, however long ago."""
@@ -301,10 +346,6 @@ class TakenUpTests(SynchronousTestCase):
     def test_unknown_age(self) -> None:
         """When another one claimed it, nobody knows any more."""
         self.assertFalse(self.is_it("b#1", None))
-
-    def test_call(self) -> None:
-        """The key of a call is of that call alone."""
-        self.assertTrue(is_taken_event("event/k/j2026", "b#1", None, "a#1", 5.0))
 
 
 class LoneTests(SynchronousTestCase):
