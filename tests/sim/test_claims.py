@@ -19,7 +19,7 @@ from saltwisted.domain.claims.electorate import Electorate
 from saltwisted.domain.claims.voter import settle_seconds
 from saltwisted.stores import claims as table
 from saltwisted.transports.deferreds import as_deferred
-from tests.sim.claims import DUTIES, WINDOW, Broken, Growing, SimNode, World
+from tests.sim.claims import DUTIES, WINDOW, Broken, Growing, SimNode, World, new_disk
 from tests.sim.play import count
 
 SEEDS = count(12, 200, 100_000)
@@ -156,6 +156,53 @@ class Left(World):
         self.check()
 
 
+class Forgetful(Left):
+    """Of two members the first, which decides alone, loses its disk, once or twice."""
+
+    def run(self) -> None:
+        """Duties are begun by growing terms, which the world looks at; then both claim."""
+        a, b = self.nodes["a"], self.nodes["b"]
+        for _ in range(1 + self.seed // 2 % 2):
+            self.advance(5.0)
+            if self.seed % 2:
+                self.cuts.add(frozenset("ab"))
+                self.cut(a, b)
+            self.advance(2 * settle_seconds(WINDOW))
+            self.raise_terms(a)
+            self.lose(a)
+            self.heal()
+        self.advance(2 * settle_seconds(WINDOW))
+        self.is_well = True
+        self.check()
+
+    def lose(self, node: SimNode) -> None:
+        """All that it voted."""
+        node.kill()
+        node.disk = new_disk()
+        self.start(node)
+
+
+class ForgetfulThree(Forgetful):
+    """Of three members one loses its disk, and what it granted the third one knows alone."""
+
+    sizes = (3,)
+
+    def run(self) -> None:
+        """The two that are left do not begin with lower terms."""
+        self.advance(20.0)
+        a, b, c = (self.nodes[name] for name in "abc")
+        b.kill()
+        self.raise_terms(a)
+        c.kill()
+        self.lose(a)
+        self.start(b)
+        self.advance(2 * settle_seconds(WINDOW))
+        self.start(c)
+        self.advance(20.0)
+        self.is_well = True
+        self.check()
+
+
 class FoundingTests(SynchronousTestCase):
     """Who votes in a young cluster."""
 
@@ -249,6 +296,29 @@ class MutationTests(SynchronousTestCase):
 
         with mock.patch.object(voter.Voter, "leap", lambda self: []):
             self.caught(most=3, world=Left)
+
+    def test_terms_of_a_lost_disk(self) -> None:
+        """
+        A member that has lost its votes, and could grant without those that are there, does not
+        begin with terms that it has given.
+        """
+        for seed in range(4):
+            Forgetful(seed).run()
+        ForgetfulThree(0).run()
+
+        for world in (Forgetful, ForgetfulThree):
+            with mock.patch.object(voter.Voter, "heard", lambda self, highest: []):
+                self.caught(most=4, world=world)
+
+    def test_terms_of_a_disk_that_is_lost_again(self) -> None:
+        """What a member went on with after it had lost its votes the others know, too."""
+        heard = voter.Voter.heard
+
+        def only_lost(self: voter.Voter, highest: int | None) -> list[voter.Write]:
+            return [] if self._is_whole else heard(self, highest)
+
+        with mock.patch.object(voter.Voter, "heard", only_lost):
+            self.caught(first=3, most=1, world=Forgetful)
 
     def test_votes_of_another_cluster(self) -> None:
         """Who was alone and joins must not go by the electorate of which it was the only member."""

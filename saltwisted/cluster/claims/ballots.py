@@ -114,7 +114,7 @@ class Ballots:
             asked.round = Round(electorate, self.gone(), self.two)
         questions = [asked.question for asked in pending]
         linked = self.linked()
-        body = encode_questions(electorate, self.holder, questions)
+        body = encode_questions(electorate, self.holder, questions, voter.highest)
         for seat in electorate.seats():
             link = linked.get(seat.key)
             if seat.key == self.key:
@@ -139,12 +139,12 @@ class Ballots:
             self._silent.add(key)
             raise
         self._silent.discard(key)
-        electorate, replies, abstains = decode_replies(answer)
+        electorate, replies, abstains, highest = decode_replies(answer)
         self.deaf.discard(key)
         said, unsaid = (self.abstaining, self.ready) if abstains else (self.ready, self.abstaining)
         said.add(key)
         unsaid.discard(key)
-        await self.learn(electorate)
+        await self.learn(electorate, highest)
         return replies
 
     def failed(self, failure: Any, seat: Seat) -> None:
@@ -166,14 +166,19 @@ class Ballots:
 
     # -- this member's vote
 
-    async def _vote(self, electorate: Electorate | None, asked: Sequence[Question]) -> list[Reply]:
+    async def _vote(
+        self,
+        electorate: Electorate | None,
+        asked: Sequence[Question],
+        highest: int | None = None,
+    ) -> list[Reply]:
         """
         @raises StoreError: it is not on disk.
         """
         voter = self.voter
         if voter is None:
             return [Reply(said=NO, why="it is starting or stopping") for _ in asked]
-        replies, writes = voter.ask(electorate, asked, self._clock.seconds())
+        replies, writes = voter.ask(electorate, asked, self._clock.seconds(), highest)
         await self.write(writes)
         return replies
 
@@ -187,10 +192,10 @@ class Ballots:
 
         @raises WireError: it makes no sense, or asks for somebody else.
         """
-        electorate, questions = decode_questions(body)
+        electorate, questions, highest = decode_questions(body)
         if any(node_of(question.holder) != node for question in questions):
             raise WireError("claims for another node")
-        replies = await self._vote(electorate, questions)
+        replies = await self._vote(electorate, questions, highest)
         for question, reply in zip(questions, replies, strict=True):
             if question.act == WANT and reply.said == GRANTED and not question.is_duty:
                 for receiver in self._receivers:
@@ -198,7 +203,7 @@ class Ballots:
         voter = self.voter
         own = voter.electorate if voter is not None else None
         abstains = voter is None or self._clock.seconds() < voter.abstains
-        return encode_replies(own, self.key, replies, abstains)
+        return encode_replies(own, self.key, replies, abstains, voter.highest if voter else None)
 
     # -- who votes
 
@@ -212,10 +217,11 @@ class Ballots:
     def linked(self) -> dict[str, Any]:
         return {self._key_of(link): link for link in self._peers.links()}
 
-    async def learn(self, electorate: Electorate | None) -> None:
+    async def learn(self, electorate: Electorate | None, highest: int | None = None) -> None:
         voter = self.voter
         if voter is not None:
-            await self.write(voter.learn(electorate, self._clock.seconds()))
+            learned = voter.learn(electorate, self._clock.seconds())
+            await self.write([*learned, *voter.heard(highest)])
 
     def _link(self, link: Any, up: bool) -> None:
         self.deaf.discard(self._key_of(link))
@@ -226,10 +232,12 @@ class Ballots:
 
     async def greet(self, link: Any) -> None:
         """Say who votes, and hear it."""
-        own = self.voter.electorate if self.voter is not None else None
+        voter = self.voter
+        own, highest = (voter.electorate, voter.highest) if voter is not None else (None, None)
         key = self._key_of(link)
         seat = Seat(link.node, key)
-        d = Deferred.fromCoroutine(self._ask_one(link, key, encode_questions(own, self.holder, ())))
+        body = encode_questions(own, self.holder, (), highest)
+        d = Deferred.fromCoroutine(self._ask_one(link, key, body))
         await d.addErrback(self.failed, seat)
 
     async def tell_all(self) -> None:

@@ -22,6 +22,7 @@ MAX_KEY = 1024
 MAX_PLAN = 1024 * 1024
 MAX_TEXT = 4096
 MAX_ASKED = 10_000
+MOST_TERM = 2**62
 
 WANT, RENEW, DROP, END = "want", "renew", "drop", "end"
 GRANTED, HELD, DONE, LOW, NO = "granted", "held", "done", "low", "no"
@@ -91,9 +92,16 @@ class Reply:
 
 
 def encode_questions(
-    electorate: Electorate | None, holder: str, asked: Sequence[Question]
+    electorate: Electorate | None,
+    holder: str,
+    asked: Sequence[Question],
+    highest: int | None = None,
 ) -> bytes:
-    """A message."""
+    """
+    A message.
+
+    @param highest: the highest term that who asks has ever granted.
+    """
     rows = [
         [
             q.act,
@@ -110,12 +118,13 @@ def encode_questions(
         ]
         for q in asked
     ]
-    return pack_bin({"e": encode_electorate(electorate), "h": holder, "q": rows})
+    known = encode_electorate(electorate)
+    return pack_bin({"e": known, "h": holder, "q": rows, "t": highest})
 
 
-def decode_questions(body: bytes) -> tuple[Electorate | None, list[Question]]:
+def decode_questions(body: bytes) -> tuple[Electorate | None, list[Question], int | None]:
     """
-    The reverse.
+    The reverse; the last is the highest term, C{None} if that is not said.
 
     @raises WireError: it is none, or too much of one.
     """
@@ -124,9 +133,17 @@ def decode_questions(body: bytes) -> tuple[Electorate | None, list[Question]]:
         holder, rows = value["h"], value["q"]
         if not isinstance(holder, str) or len(holder) > MAX_KEY or len(rows) > MAX_ASKED:
             raise WireError("claims-questions")
-        return decode_electorate(value["e"]), [_question(holder, row) for row in rows]
+        questions = [_question(holder, row) for row in rows]
+        return decode_electorate(value["e"]), questions, _highest(value)
     except (LookupError, TypeError, ValueError) as error:
         raise WireError("claims-questions") from error
+
+
+def _highest(value: Any) -> int | None:
+    highest = value.get("t")
+    if highest is not None and (type(highest) is not int or not 0 <= highest < MOST_TERM):
+        raise WireError("claims-term")
+    return highest
 
 
 def _question(holder: str, row: Any) -> Question:
@@ -136,7 +153,7 @@ def _question(holder: str, row: Any) -> Question:
     texts = (act, key, what, event, result, came)
     if not all(isinstance(text, str) and len(text) <= MAX_TEXT for text in texts):
         raise WireError("claims-text")
-    if type(term) is not int or not 0 <= term < 2**62 or not 0 < len(key) <= MAX_KEY:
+    if type(term) is not int or not 0 <= term < MOST_TERM or not 0 < len(key) <= MAX_KEY:
         raise WireError("claims-term")
     if plan is not None and (not isinstance(plan, bytes) or len(plan) > MAX_PLAN):
         raise WireError("claims-plan")
@@ -157,13 +174,18 @@ def _question(holder: str, row: Any) -> Question:
 
 
 def encode_replies(
-    electorate: Electorate | None, key: str, replies: Sequence[Reply], abstains: bool = False
+    electorate: Electorate | None,
+    key: str,
+    replies: Sequence[Reply],
+    abstains: bool = False,
+    highest: int | None = None,
 ) -> bytes:
     """
     An answer.
 
     @param key: of who answers.
     @param abstains: whether its votes, if it has one, count for nothing yet.
+    @param highest: the highest term that it has ever granted.
     """
     rows = [
         [
@@ -183,19 +205,22 @@ def encode_replies(
         ]
         for r in replies
     ]
-    return pack_bin({"e": encode_electorate(electorate), "k": key, "a": rows, "n": abstains})
+    known = encode_electorate(electorate)
+    return pack_bin({"e": known, "k": key, "a": rows, "n": abstains, "t": highest})
 
 
-def decode_replies(body: bytes) -> tuple[Electorate | None, list[Reply], bool]:
+def decode_replies(body: bytes) -> tuple[Electorate | None, list[Reply], bool, int | None]:
     """
-    The reverse; the last is whether who answered abstains.
+    The reverse; the last two are whether who answered abstains, and its highest term, C{None} if
+    that is not said.
 
     @raises WireError: it is none.
     """
     value = unpack_bin(body)
     try:
         replies = [_reply(row) for row in value["a"]]
-        return decode_electorate(value["e"]), replies, bool(value.get("n"))
+        known = decode_electorate(value["e"])
+        return known, replies, bool(value.get("n")), _highest(value)
     except (LookupError, TypeError, ValueError) as error:
         raise WireError("claims-replies") from error
 

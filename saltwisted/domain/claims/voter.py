@@ -182,6 +182,7 @@ class Voter:
     @param at: when it was started, by the time of day.
     @ivar electorate: who votes, as far as is known here; C{None} while that is not known.
     @ivar abstains: until when it votes for nothing, since it may have lost what it voted.
+    @ivar highest: the highest term that was ever granted here, or that it goes on above.
     """
 
     def __init__(
@@ -192,8 +193,9 @@ class Voter:
         self.settle = settle
         self.abstains = now + settle if memory.is_new else now
         self._is_whole = not memory.is_new
+        self._has_leapt = False
         self._adopted = now
-        self._floor = self._highest = memory.floor
+        self._floor = self.highest = memory.floor
         self._number = memory.number
         self._votes: dict[str, Vote] = {}
         self._alike: dict[str, dict[int, str]] = {}
@@ -208,11 +210,6 @@ class Voter:
                 self._keep(evolve(again, before=before))
 
     # -- what is known
-
-    @property
-    def highest(self) -> int:
-        """The highest term that was ever granted here."""
-        return self._highest
 
     def vote(self, key: str) -> Vote | None:
         """What is known of a key."""
@@ -240,7 +237,9 @@ class Voter:
         Others that had a majority without this member are gone for good: what is granted from now
         on has numbers far above those that they may have given.
         """
-        self._floor = self._highest = self._highest + LEAP
+        # If this one does not know yet what it may have lost, it is far above that as well
+        self._has_leapt = True
+        self._floor = self.highest = self.highest + LEAP
         return [Floor(self._floor)]
 
     # -- who votes
@@ -250,7 +249,7 @@ class Voter:
         if self._is_whole or now < self.abstains:
             return []
         self._is_whole = True
-        return [Whole()]
+        return [Floor(self._floor), Whole()] if self._floor else [Whole()]
 
     @property
     def settled_at(self) -> float:
@@ -265,6 +264,7 @@ class Voter:
         """
         if self.electorate is not None:
             return self.learn(electorate, now)
+        self._has_leapt = True
         alone = all(seat.key == self.key for seat in electorate.seats())
         if alone and not had_others:
             # Nobody else can have been granted anything
@@ -282,6 +282,31 @@ class Voter:
         if self.electorate is not None and electorate.epoch <= self.electorate.epoch:
             return []
         return self._adopt(electorate, now)
+
+    def heard(self, highest: int | None) -> list[Write]:
+        """
+        Another member says up to which term it has ever granted any, if it does.
+
+        As long as this one does not vote yet, it learns from the others how high terms are. If it
+        has a vote by what they know, it has lost what it voted: it may have granted alone (of two
+        the first by name), or with members that are away now, what none of these has heard of. So
+        it goes on far above them.
+        """
+        if highest is None:
+            return []
+        is_lost = self.electorate is not None and self.electorate.has(self.key)
+        is_leap = not self._is_whole and is_lost and not self._has_leapt
+        if is_leap:
+            self._has_leapt = True
+            highest += LEAP
+        elif self._is_whole and highest < self.highest + LEAP // 2:
+            # By no leap of another one, which has to be known if that one loses its disk again
+            return []
+        if highest <= self.highest:
+            return []
+        self._floor = self.highest = highest
+        # What else it learns before it votes is written down when it does
+        return [Floor(highest)] if is_leap or self._is_whole else []
 
     def why_not(self, electorate: Electorate | None, now: float) -> str:
         """Why this member's vote does not count now, or C{""}."""
@@ -317,10 +342,18 @@ class Voter:
         return [Put(new)]
 
     def ask(
-        self, electorate: Electorate | None, asked: Iterable[Question], now: float
+        self,
+        electorate: Electorate | None,
+        asked: Iterable[Question],
+        now: float,
+        highest: int | None = None,
     ) -> tuple[list[Reply], list[Write]]:
-        """Answer questions of one claimant; to be answered when the writes are on disk."""
-        writes = self.learn(electorate, now)
+        """
+        Answer questions of one claimant; to be answered when the writes are on disk.
+
+        @param highest: see L{heard}.
+        """
+        writes = [*self.learn(electorate, now), *self.heard(highest)]
         why = self.why_not(electorate, now)
         replies = []
         for question in asked:
@@ -476,7 +509,7 @@ class Voter:
 
     def _keep(self, vote: Vote) -> None:
         self._votes[vote.key] = vote
-        self._highest = max(self._highest, vote.term)
+        self.highest = max(self.highest, vote.term)
         alike, number = number_of(vote.key)
         if number is not None:
             self._alike.setdefault(alike, {})[number] = vote.key

@@ -44,6 +44,7 @@ from saltwisted.domain.claims.voter import (
     settle_seconds,
 )
 from saltwisted.errors import WireError
+from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 ABC = found(Seat(name, name) for name in "abc")
 SETTLE = settle_seconds(30.0)
@@ -107,6 +108,53 @@ class VoterTests(SynchronousTestCase):
             ages.append([each.age for each in reply.recent])
 
         self.assertEqual(ages, [[8.0], [4020.0]])
+
+    def test_lost(self) -> None:
+        """
+        Who has a vote and has lost what it voted goes on far above what it hears first, once; a
+        newcomer goes on above all that it hears before it votes.
+        """
+        lost, newcomer = (Voter(key, Memory(), 0.0, SETTLE) for key in "ax")
+        for each in (lost, newcomer):
+            self.assertEqual(each.heard(3), [])
+            each.learn(ABC, 1.0)
+        self.assertEqual(lost.heard(7), [Floor(7 + LEAP)])
+        self.assertEqual(newcomer.heard(7), [])
+        for voter, told in ((lost, 8 + LEAP), (newcomer, 8)):
+            self.assertEqual([voter.heard(term) for term in (6, told)], [[], []])
+            self.assertEqual(voter.highest, told)
+            self.assertEqual(voter.whole(SETTLE), [Floor(told), Whole()])
+            self.assertEqual(voter.heard(told + 100), [])
+
+        (reply,), _ = lost.ask(ABC, [Question(act=WANT, key="k", term=9, holder="b#1")], SETTLE)
+        self.assertEqual((reply.said, reply.term), (LOW, 8 + LEAP))
+
+    def test_others_have_lost(self) -> None:
+        """Who has lost nothing goes along when another one went on far above; else it need not."""
+        self.assertEqual(self.voter.heard(None), [])
+        self.assertEqual(self.voter.heard(LEAP // 4), [])
+        self.assertEqual(self.voter.heard(LEAP + 7), [Floor(LEAP + 7)])
+        self.assertEqual(self.voter.heard(LEAP + 7), [])
+
+    def test_for_which_event(self) -> None:
+        """
+        A vote says for which event it was given, also when another member ends it; who takes a plan
+        over does so for the event that it was made for.
+        """
+        key, first = "event/x/1", {"plan": b"P", "came": "a#1/5", "came_ago": 2.0}
+        self.ask(WANT, 1, "a#1", 0.0, key, **first)
+        held = self.ask(WANT, 2, "b#1", 1.0, key, came="b#1/9")
+        self.assertEqual((held.said, held.came, held.came_ago), (HELD, "a#1/5", 3.0))
+        self.assertEqual([(each.node, each.age) for each in held.recent], [("a", 1.0)])
+
+        taken = self.ask(WANT, 2, "b#1", OUT, key, plan=b"Q", came="b#1/9")
+        self.assertEqual((taken.said, taken.plan, taken.came), (GRANTED, b"P", "a#1/5"))
+        self.ask(WANT, 2, "b#1", OUT, key, plan=b"P", came="a#1/5", came_ago=OUT + 2.0)
+        self.assertEqual(self.ask(WANT, 3, "c#1", OUT, key).recent[0].node, "a")
+
+        self.ask(END, 4, "d#1", OUT, key, came="d#1/1")
+        done = self.ask(WANT, 5, "c#1", OUT, key)
+        self.assertEqual((done.said, done.came, done.came_ago), (DONE, "d#1/1", 0.0))
 
     def test_given_up(self) -> None:
         """After the term and its margin the next one gets it, by a higher term only."""
@@ -359,13 +407,26 @@ class MessageTests(SynchronousTestCase):
         reply = Reply(said=GRANTED, term=3, plan=b"P", accepted=2, is_first=False, why="y")
 
         self.assertEqual(
-            decode_questions(encode_questions(ABC, "a#1", [question])), (ABC, [question])
+            decode_questions(encode_questions(ABC, "a#1", [question], 7)), (ABC, [question], 7)
         )
         for abstains in (False, True):
             self.assertEqual(
-                decode_replies(encode_replies(None, "c", [reply], abstains)),
-                (None, [reply], abstains),
+                decode_replies(encode_replies(None, "c", [reply], abstains, 9)),
+                (None, [reply], abstains, 9),
             )
+
+    def test_of_an_older_release(self) -> None:
+        """It does not say for which event it asks, nor how high its terms are."""
+        asked = unpack_bin(encode_questions(ABC, "a#1", [Question(act=WANT, key="k", term=3)]))
+        answer = unpack_bin(encode_replies(None, "c", [Reply(said=GRANTED, term=3)]))
+        for message, rows, length in ((asked, "q", 9), (answer, "a", 11)):
+            message[rows] = [row[:length] for row in message[rows]]
+            del message["t"]
+
+        _, (question,), highest = decode_questions(pack_bin(asked))
+        self.assertEqual((question.came, highest), ("", None))
+        _, (reply,), _, highest = decode_replies(pack_bin(answer))
+        self.assertEqual((reply.came, highest), ("", None))
 
     @given(st.binary(max_size=60))
     def test_garbage(self, data: bytes) -> None:
@@ -386,3 +447,9 @@ class MessageTests(SynchronousTestCase):
             Question(act=WANT, key="k", term=1, plan=b"x" * (1024 * 1024 + 1)),
         ):
             self.assertRaises(WireError, decode_questions, encode_questions(None, "a#1", [bad]))
+        for highest in (-1, 2**62, "7", 1.5):
+            said: Any = highest
+            body = encode_questions(None, "a#1", (), said)
+            self.assertRaises(WireError, decode_questions, body)
+            body = encode_replies(None, "c", (), False, said)
+            self.assertRaises(WireError, decode_replies, body)
