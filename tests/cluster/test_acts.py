@@ -151,6 +151,45 @@ class LateTests(SynchronousTestCase):
 
         self.assertEqual(self.acts.keys.of("m", "t", {}), f"{alike}/3")
 
+    def live(self, came: str) -> Any:
+        """What becomes of event 5 of this life, where c has done another one under its key."""
+        self.clock.advance(100.0)
+        key = self.acts.keys.of("m", "t", {"x": 1})
+        assert key is not None
+        event = Came(key=key, row="a#2/5", age=0.5)
+        answer = Deferred.fromCoroutine(self.acts.begin_event("m", "t", {"x": 1}, {}, "", event))
+        self.court.say(Gone(holder="c", by="c#1", age=0.1, came=came, came_ago=0.2, ended=True))
+        if not answer.called:
+            self.court.say(Granted(term=8, until=140.0))
+        return self.successResultOf(answer)
+
+    def test_finished_by_others(self) -> None:
+        """
+        What others finished under an event's key is this very event, or a copy that came to another
+        node; or it is one that is alike, of an earlier life of this node: then it is begun.
+        """
+        for came, kind in (("a#2/5", Taken), ("b#1/9", Taken), ("a#1/3", Claim), ("a#2/4", Claim)):
+            self.setUp()
+            self.assertIsInstance(self.live(came), kind, came)
+
+    def test_alike_at_the_same_moment(self) -> None:
+        """
+        While this node asks for an event that it has taken up, one with the same key is a copy if
+        it came to another node, and another event if it came to the same one.
+        """
+        for source, kind in (("b#1", Taken), ("c#0", NoMajority)):
+            self.setUp()
+            self.clock.advance(100.0)
+            events = [Came(key="event/x/1", source="c#1", age=1.0, row="c#1/3")]
+            events.append(Came(key="event/x/1", source=source, age=1.5, row=f"{source}/8"))
+            answers = [
+                Deferred.fromCoroutine(self.acts.begin_event("m", "t", {}, {}, "", each))
+                for each in events
+            ]
+
+            self.assertEqual(len(self.court.asked), 1)
+            self.assertIsInstance(self.successResultOf(answers[1]), kind, source)
+
     def begun_before(self, by: str, age: float) -> Any:
         """What is said of an event whose number has a plan of somebody who died."""
         answer = Deferred.fromCoroutine(self.acts.begin_event("m", "t", {"x": 1}, {}))

@@ -120,6 +120,20 @@ class KeptTests(SynchronousTestCase):
 
         return d.addCallback(stored), owed
 
+    def test_done_before_it_was_told(self) -> None:
+        """
+        What is done in the turn in which it came is told to the others as owed and then as done;
+        else they would have it for ever.
+        """
+        a, b = self.members("ab")
+        _, owed = self.keep(a)
+        for row in owed[0].parts.values():
+            a.kept.done(row)
+        a.kept._tick()
+        self.turn(2.0)
+
+        self.assertEqual((len(a.kept.shelf), len(b.kept.shelf)), (0, 0))
+
     # -- when it is acknowledged ---------------------------------------------------------------
 
     def test_two_disks(self) -> None:

@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.claims.ballots import Ballots
 from saltwisted.cluster.claims.claims import ClusterClaims
-from saltwisted.cluster.claims.votes import Votes
+from saltwisted.cluster.claims.votes import PRUNE_EVERY, Votes
 from saltwisted.domain.claims import voter
 from saltwisted.domain.claims.claimant import Round
 from saltwisted.domain.claims.electorate import Electorate
@@ -203,6 +203,34 @@ class ForgetfulThree(Forgetful):
         self.check()
 
 
+class Stalled(World):
+    """
+    Of two members the first stands still for minutes. What it was asked before lies in its sockets:
+    an act that was done then.
+    """
+
+    grows, sizes = 0.0, (2,)
+
+    def run(self) -> None:
+        """The other one has it from itself that it is done, and takes nothing back."""
+        self.advance(20.0)
+        a, b = self.nodes["a"], self.nodes["b"]
+        b.react("act/again", "local")
+        self.advance(15.0)
+        a.freeze()
+        # Its timers are due before that
+        self.advance(2.0)
+        b.kill()
+        self.start(b)
+        self.advance(3.0)
+        b.react("act/again", "local")
+        self.advance(2 * settle_seconds(WINDOW) + PRUNE_EVERY)
+        a.thaw()
+        self.advance(30.0)
+        self.is_well = True
+        self.check()
+
+
 class FoundingTests(SynchronousTestCase):
     """Who votes in a young cluster."""
 
@@ -296,6 +324,13 @@ class MutationTests(SynchronousTestCase):
 
         with mock.patch.object(voter.Voter, "leap", lambda self: []):
             self.caught(most=3, world=Left)
+
+    def test_what_was_asked_long_ago(self) -> None:
+        """Who stood still must not forget what was done before it reads what it was asked."""
+        Stalled(0).run()
+
+        with mock.patch("saltwisted.cluster.claims.votes.STOOD_STILL", float("inf")):
+            self.caught(most=1, world=Stalled)
 
     def test_terms_of_a_lost_disk(self) -> None:
         """

@@ -13,9 +13,7 @@ from twisted.internet.defer import succeed
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.claims.acts import Acts
-from saltwisted.cluster.claims.votes import Votes
 from saltwisted.domain.claims.copies import WINDOW
-from saltwisted.domain.claims.messages import Question
 from saltwisted.domain.reactions.keeping import Shelf
 from tests.sim.claims import Broken
 from tests.sim.owed import OwedNode, OwedWorld, SimKeptStore
@@ -73,19 +71,6 @@ class MutationTests(SynchronousTestCase):
 
         with mock.patch.object(OwedNode, "later", own):
             self.caught()
-
-    def test_claims_that_do_not_say_for_what(self) -> None:
-        """
-        Where a claim says only by whom, what is alike and came to the same node is taken for what
-        another node finishes.
-        """
-        question = Votes._question
-
-        def silent(self: Votes, *args: Any, **more: Any) -> Question:
-            return evolve(question(self, *args, **more), came="")
-
-        with mock.patch.object(Votes, "_question", silent):
-            self.assertRegex(self.caught(100), "forgotten|does .* after")
 
     def test_copies_that_were_kept_back(self) -> None:
         """Copies that a minion has kept for longer than ten seconds are not events of their own."""

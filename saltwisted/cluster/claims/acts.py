@@ -84,6 +84,7 @@ class Acts:
         self._clock, self._node, self._court = clock, node, court
         self._dice, self._window, self._counters = dice, window, counters
         self._leave, self._elsewhere = leave, elsewhere
+        self._life, self._unwritten = f"{node}#{int(dice() * 2**52):x}", 0
         self._copies = Copies(node)
         self.keys = EventKeys(self._copies, node, clock.seconds, window_of=self._window_of)
         self._acts: dict[str, _Act] = {}
@@ -176,14 +177,15 @@ class Acts:
             key=key or "",
             what=what[:1000],
             event=tag[:1000],
-            came=(came.row if came is not None else "") or f"{self._node}#",
+            came=(came.row if came is not None else "") or self._row(),
             came_at=span.came,
         )
         if came is not None and came.source:
             return await self._take_up(came, wish, span, plan, window)
         while key is not None:
             answer, gone = await self._begin(evolve(wish, key=key), plan, span)
-            if gone is None:
+            if gone is None or gone.came == wish.came:
+                # Of ours somebody may have finished what he took for left
                 return answer
             # Whether it is a copy depends on when ours came, not on when this is asked
             since = self._clock.seconds() - span.came
@@ -193,6 +195,11 @@ class Acts:
             if key is None:
                 return answer
         return Taken(key=occasion_of(minion, tag, data).alike, holder=self._node)
+
+    def _row(self) -> str:
+        """What tells an event from all others that is written down nowhere."""
+        self._unwritten += 1
+        return f"{self._life}/{self._unwritten}"
 
     def _window_of(self, minion: str) -> float:
         """Within how many seconds what comes of a minion may be a copy."""
