@@ -485,6 +485,23 @@ class OwedTests(SynchronousTestCase):
 
         self.assertEqual((len(replies), len(made.runs())), (1, 1))
 
+    def test_too_old_on_the_disk(self) -> None:
+        """
+        What took longer than C{publish_window} to reach the disk, as in a process that stood still,
+        is acknowledged and said as lost: others have long forgotten its copies.
+        """
+        for seconds, runs, lost in ((29, 1, 0), (31, 0, 1)):
+            made = self.life(f"of {seconds}")
+            made.rig.disk.holding = True
+            replies = made.send(1)
+            made.rig.clock.advance(seconds)
+            made.rig.disk.release()
+            made.turn()
+
+            told = made.rig.tags().count("saltwisted/reaction/lost")
+            self.assertEqual((len(replies), len(made.runs()), told), (1, runs, lost))
+            made.kill()
+
     def test_refused(self) -> None:
         """A full disk: no answer at all, no reaction; the same call may come again."""
         made = self.life("1")

@@ -159,7 +159,9 @@ class OwedNode(SimNode):
             (kept,) = owed[0].parts.values()
             world.events[kept.id] = (event, kind)
             world.keyed.setdefault(key, set()).add(event)
-            self.later(event, kind, kept, Came(key=key, row=kept.row))
+            # It may have stood still since then
+            since = owed[0].since(SimClock(self).seconds())
+            self.later(event, kind, kept, Came(key=key, age=since, row=kept.row))
             return self.kept.copied(owed)
 
         def acknowledged(_: Any) -> None:

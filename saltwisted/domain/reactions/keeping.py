@@ -91,6 +91,13 @@ class Owed:
     is_found: bool = False
     age: float = 0.0
 
+    def since(self, now: float) -> float:
+        """For how many seconds it has been there: this process may have stood still meanwhile."""
+        if self.is_found:
+            return self.age
+        heard = [kept.heard for kept in self.parts.values() if kept.heard is not None]
+        return max(0.0, now - min(heard, default=now))
+
 
 def part_of(entry: Any) -> int:
     """An entry with C{debounce} or C{batch} reacts by itself; all others of an event together."""

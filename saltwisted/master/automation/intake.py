@@ -215,12 +215,13 @@ class Intake:
             self._telling.figures["paused"] += 1
             return
         link = self._link(event)
-        if not self._may(event, link):
+        now, owed = float(self._clock.seconds()), event.owed
+        age, since = (owed.age, owed.since(now)) if owed is not None else (0.0, 0.0)
+        if not self._may(event, link, since):
             return
         data, of = event.data, event.sender
         if not of and event.tag.startswith(_OF_A_MINION) and isinstance(data.get("id"), str):
             of = data["id"]
-        age = event.owed.age if event.owed is not None else 0.0
         waiting = Waiting(
             tag=event.tag,
             data=data,
@@ -229,7 +230,7 @@ class Intake:
             link=link,
             number=event.number,
             age=age,
-            came=self._clock.seconds() - age,
+            came=now - since,
         )
         together: list[Entry] = []
         for entry in entries:
@@ -245,9 +246,18 @@ class Intake:
         if together:
             self._put(evolve(waiting, entries=tuple(together), kept=left.pop(0, None)))
 
-    def _may(self, event: Fired, link: Link) -> bool:
-        """Whether a chain is not too long, and an event not too large."""
+    def _may(self, event: Fired, link: Link, since: float) -> bool:
+        """
+        Whether a chain is not too long, and an event not too large, nor too old already.
+
+        @param since: for how many seconds it has been there.
+        """
         config = self._ground.config
+        window = float(config.publish_window)
+        if since > window:
+            why = f"it waited for {since:.0f} s; publish_window is {window:.0f}"
+            self._telling.lose(event.tag, why, link, "old")
+            return False
         limit = int(config.reactor_chain_limit)
         if link.generation > limit:
             why = f"it stands behind {link.generation} reactions; reactor_chain_limit is {limit}"
