@@ -491,7 +491,8 @@ class OwedTests(SynchronousTestCase):
         is acknowledged and said as lost: others have long forgotten its copies.
         """
         for seconds, runs, lost in ((29, 1, 0), (31, 0, 1)):
-            made = self.life(f"of {seconds}")
+            self.setUp()
+            made = self.life("1")
             made.rig.disk.holding = True
             replies = made.send(1)
             made.rig.clock.advance(seconds)

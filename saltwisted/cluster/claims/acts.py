@@ -306,7 +306,8 @@ class Acts:
         self._recovers[kind] = recover
 
     def recover(self) -> None:
-        """Look for acts of dead members."""
+        """Look for acts of dead members; called each second."""
+        self._copies.forget(self._clock.seconds())
         if not self._recovers or not self._leave.ready:
             return
         for key in self._court.unfinished():

@@ -38,13 +38,15 @@ LATE = 75.0
 SLACK = 1.0
 """Seconds that an event takes from a node's disk to another one's, and then some."""
 MAX_KINDS = 100_000
-"""Kinds of events that are remembered; beyond it the oldest are forgotten."""
+"""Kinds of events that are remembered at most; beyond it the oldest are forgotten earlier."""
 EACH = frozenset(("_stamp", "ts", "nonce", "tok"))
 """
 What each request has of its own; an event that is sent by itself carries the whole request.
 """
 KEEP = LATE
 """Seconds for which numbers that were given are remembered; longer than any copy is on its way."""
+AT_ONCE = 1000
+"""Kinds that are forgotten in one go: about a millisecond."""
 
 
 def occasion_of(minion: str, tag: str, data: Any) -> Occasion:
@@ -232,9 +234,21 @@ class Copies:
         self._kinds.move_to_end(alike)
         kind.touched = now
         kind.instances = [each for each in kind.instances if each.seen > now - LATE]
-        while len(self._kinds) > MAX_KINDS:
-            self._kinds.popitem(last=False)
+        self.forget(now)
         return kind
+
+    def forget(self, now: float) -> None:
+        """
+        What is so old that no copy of it is on its way any more; to be called again and again. A
+        number that is given anew is found taken, as long as members remember for what.
+        """
+        for _ in range(AT_ONCE):
+            oldest = next(iter(self._kinds.values()), None)
+            if oldest is None:
+                return
+            if oldest.touched > now - KEEP and len(self._kinds) <= MAX_KINDS:
+                return
+            self._kinds.popitem(last=False)
 
     def _new(self, kind: _Kind, node: str, number: int, now: float) -> int:
         kind.last = max(kind.last, number)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from unittest import mock
 
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -167,6 +168,52 @@ class CopiesTests(SynchronousTestCase):
         key = self.a.came(event(), 0.0) or ""
 
         self.assertIsNotNone(self.a.taken(key, "a", 1.0, (), 0.0))
+
+
+class MemoryTests(SynchronousTestCase):
+    """What is remembered, and for how long."""
+
+    def test_forgotten_in_time(self) -> None:
+        """
+        A kind of which nothing was heard for longer than copies take is forgotten, though no other
+        event comes, in short turns; one of which something was heard is not.
+        """
+        copies = Copies("a")
+        for number in range(2500):
+            copies.came(event(number=number), 0.0)
+        copies.came(event(number=7), 50.0)
+        copies.forget(LATE - 1.0)
+        self.assertEqual(len(copies._kinds), 2500)
+
+        left = []
+        for second in range(4):
+            copies.forget(LATE + second)
+            left.append(len(copies._kinds))
+
+        self.assertEqual(left, [1500, 500, 1, 1])
+        self.assertIn("/3", copies.came(event(number=7), LATE + 10.0) or "")
+
+    def test_many_at_once(self) -> None:
+        """There are never more than some, and the oldest go first."""
+        copies = Copies("a")
+        with mock.patch("saltwisted.domain.claims.copies.MAX_KINDS", 10):
+            for number in range(30):
+                copies.came(event(number=number), number / 100)
+
+        self.assertEqual(len(copies._kinds), 10)
+        self.assertIn("/2", copies.came(event(number=29), 1.0) or "")
+
+    def test_a_number_that_is_given_again(self) -> None:
+        """Who has forgotten a kind gets the next number as soon as he hears of the last one."""
+        copies = Copies("a")
+        for at in (0.0, 1.0):
+            copies.came(event(), at)
+
+        copies.forget(2 * LATE)
+        again = copies.came(event(), 2 * LATE) or ""
+        self.assertIn("/1", again)
+        recent = [Instance(2, "a", 2 * LATE - 1.0)]
+        self.assertIn("/3", copies.taken(again, "a", 2 * LATE, recent, 2 * LATE) or "")
 
 
 class KeptBackTests(SynchronousTestCase):
