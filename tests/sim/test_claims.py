@@ -203,6 +203,38 @@ class ForgetfulThree(Forgetful):
         self.check()
 
 
+class Stuck(World):
+    """
+    Of three members one is away, and the disk of another one takes no write. It is started again,
+    when only the one that was away is there.
+    """
+
+    grows, sizes = 0.0, (3,)
+
+    def run(self) -> None:
+        """What two of them would do is done by the first, or else by the last."""
+        self.advance(20.0)
+        a, b, c = (self.nodes[name] for name in "abc")
+        c.kill()
+        self.patch_disk(b)
+        a.react("act/again", "once")
+        for _ in range(60):
+            self.advance(0.2)
+        a.kill()
+        b.kill()
+        self.start(b)
+        self.start(c)
+        self.advance(20.0)
+        c.react("act/again", "once")
+        self.advance(20.0)
+        self.is_well = True
+        self.check()
+
+    def patch_disk(self, node: SimNode) -> None:
+        """Nothing is synced in this life."""
+        node.store._begin = lambda: None  # type: ignore[method-assign]
+
+
 class Stalled(World):
     """
     Of two members the first stands still for minutes. What it was asked before lies in its sockets:
@@ -279,8 +311,9 @@ class MutationTests(SynchronousTestCase):
         async def write(self: Ballots, writes: Any) -> None:
             self._store.write(writes).addErrback(lambda failure: None)
 
+        Stuck(0).run()
         with mock.patch.object(Ballots, "write", write):
-            self.caught(first=90)
+            self.caught(most=1, world=Stuck)
 
     def test_short_terms(self) -> None:
         """A voter that gives a key up before its holder does lets two hold it."""

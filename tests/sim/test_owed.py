@@ -31,6 +31,40 @@ class OwedSimTests(SynchronousTestCase):
             OwedWorld(seed).run()
 
 
+class Burst(OwedWorld):
+    """Three members, and a thousand events of a hot minion at one moment."""
+
+    grows, sizes = 0.0, (3,)
+    events_at_once = 1000
+
+    def run(self) -> None:
+        """Each comes to all members within a second."""
+        self.delays = (0.001, 0.01)
+        self.is_well = True
+        self.advance(20.0)
+        for event in range(1, self.events_at_once + 1):
+            for node in self.nodes.values():
+                wait = self.dice.choice((0.0, 0.0, 0.01, 1.0))
+                self.clock.callLater(wait, node.receive, event, {"event": event}, "once")  # type: ignore[attr-defined]
+        self.acts = self.events_at_once
+        self.advance(30.0)
+        self.check()
+
+
+class BurstTests(SynchronousTestCase):
+    """What happens at one moment."""
+
+    def test_each_once(self) -> None:
+        """A thousand reactions at a time, on three nodes: each is done once (pains 1.2)."""
+        world = Burst(1)
+
+        world.run()
+
+        self.assertEqual(len(world.reacted), world.events_at_once)
+        self.assertEqual(len({key for key, _ in world.reacted.values()}), world.events_at_once)
+        self.assertEqual((world.said, world.counts["NoMajority"]), (set(), 0))
+
+
 class MutationTests(SynchronousTestCase):
     """Rules that are broken on purpose must be found out: else the simulation proves nothing."""
 
