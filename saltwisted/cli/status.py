@@ -17,7 +17,7 @@ from saltwisted.domain.doctor import Severity
 from saltwisted.domain.roots import health
 from saltwisted.errors import RemoteError, SaltwistedError, TransportClosed
 from saltwisted.tools.units import is_used
-from saltwisted.words import counted
+from saltwisted.words import counted, listed
 from saltwisted.worker.control import ControlClient
 from saltwisted.worker.process.configio import load_from_disk
 
@@ -166,6 +166,10 @@ def judge(
                 code = DEGRADED
                 problem = f": {row['problem']}" if row.get("problem") else ""
                 why.append(f"{row.get('node')} is {row.get('state')}{problem}")
+        why += [
+            f"{option} is another in {listed(nodes)}: 'saltwisted members --drift' shows how"
+            for option, nodes in (members.get("drift") or {}).items()
+        ]
     for finding in health.roots(roots or {}):
         if finding.severity is not Severity.NOTE:
             code = DEGRADED

@@ -134,7 +134,7 @@ class ClusterControl:
         return await self.state()
 
     async def state(self) -> dict[str, Any]:
-        """C{{"cluster", "node", "ready", "members", "problem", "work"}}."""
+        """C{{"cluster", "node", "ready", "members", "problem", "work", "drift"}}."""
         life = self._lifecycle
         member = getattr(life.member, "cluster", None)
         if member is None or life.state.phase in (REMOVED, LEFT):  # it ends in a moment
@@ -164,6 +164,7 @@ class ClusterControl:
             "progress": own.get("received"),
             "work": life.member.work(),
             "claims": life.member.claims(),
+            "drift": life.member.drift(),
             "members": rows,
         }
 

@@ -103,7 +103,7 @@ class ClusterFacts:
             stores.schedule,
         )
         self.standstill = self._standstill()
-        self.drift = Drift(self.node, self.peers, stores.config, self.others)
+        self.drift = Drift(stores.reactor, self.node, self.peers, stores.config, self.others)
         self.clocks = Clocks(
             stores.reactor, self.node, self.peers, self.others, stores.now, boottime
         )

@@ -324,6 +324,7 @@ class Cluster:
             facts.shipping,
             jobs.shipping,
             self.member,
+            facts.drift,
             # Before the start has ended: it may be stopped meanwhile, and then knows too little
             facts.standstill,
             facts.catch_up,
@@ -412,6 +413,7 @@ class MemberService:
             "serving": not self.waiting(),
             "links": {node: float(node in linked) for node in others},
             "lag": {node: beside.lags(node) for node in others},
+            "drift": {option: len(nodes) for option, nodes in self.drift().items()},
             **report.figures(),
             "roots_received": {node: row["bytes_in"] for node, row in peers.items()},
             "roots_sent": {node: row["bytes_out"] for node, row in peers.items()},
@@ -420,6 +422,10 @@ class MemberService:
     def work(self) -> list[dict[str, Any]]:
         """What is being done that takes long, for people who wait."""
         return self.beside.roots.sync.report.work()
+
+    def drift(self) -> dict[str, list[str]]:
+        """Option to the members in which it is another; not how."""
+        return self.beside.facts.drift.differing()
 
     def claims(self) -> dict[str, Any]:
         """Who has which duty, and why nothing is claimed."""

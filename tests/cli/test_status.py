@@ -34,6 +34,16 @@ class JudgeTests(SynchronousTestCase):
             (code, why), (NOT_READY, ["version 1, pid 7", "not serving: it waits for b"])
         )
 
+    def test_drift(self) -> None:
+        """Options in which members differ are named, with who differs; the node serves."""
+        drift = {"external_auth": ["b", "c"], "peer": ["b"]}
+        code, why = judge(MASTER, {**SERVES, "drift": drift})
+
+        self.assertEqual(code, judge(MASTER, SERVES)[0])
+        said = "external_auth is another in b and c: 'saltwisted members --drift' shows how"
+        self.assertIn(said, why)
+        self.assertEqual(len(why), len(judge(MASTER, SERVES)[1]) + 2)
+
     def test_first_line(self) -> None:
         """Counted as one counts."""
         self.assertEqual(judge(MASTER)[1], ["version 1, pid 7, up 1 s, 1 accepted key"])

@@ -133,7 +133,7 @@ class DriftTests(SynchronousTestCase):
         ]
         others = [("b", "c"), ("a", "c")]
         drifts = [
-            Drift(p.node, p, c, lambda names=names: names)
+            Drift(clock, p.node, p, c, lambda names=names: names)
             for p, c, names in zip(peers, configs, others, strict=True)
         ]
         peers[0].join(peers[1])
@@ -154,3 +154,30 @@ class DriftTests(SynchronousTestCase):
         )
         self.assertEqual(drifts[0].told, {("b", "external_auth"), ("b", "pillar_roots")})
         self.assertEqual(drifts[1].told, {("a", "external_auth"), ("a", "pillar_roots")})
+        wanted = {"external_auth": ["b"], "pillar_roots": ["b"]}
+        self.assertEqual(drifts[0].differing(), wanted)
+
+    def test_differs_no_longer(self) -> None:
+        """A difference that a reload makes or mends is known within a minute, also elsewhere."""
+        clock = Clock()
+        peers = [MemoryPeers(name, clock) for name in "ab"]
+        configs = [MasterConfig(external_auth={"pam": {"fred": [".*"]}}) for _ in "ab"]
+        drifts = [
+            Drift(clock, p.node, p, c, lambda p=p: "b" if p.node == "a" else "a")
+            for p, c in zip(peers, configs, strict=True)
+        ]
+        peers[0].join(peers[1])
+        clock.pump([0.1] * 20)
+        for drift in drifts:
+            drift.startService()
+            self.addCleanup(drift.stopService)
+        self.assertEqual([drift.differing() for drift in drifts], [{}, {}])
+
+        configs[1].adopt(MasterConfig(), ["external_auth"])
+        clock.pump([1.0] * 62)
+        found = [drift.differing() for drift in drifts]
+        self.assertEqual(found, [{"external_auth": ["b"]}, {"external_auth": ["a"]}])
+
+        configs[0].adopt(MasterConfig(), ["external_auth"])
+        clock.pump([1.0] * 62)
+        self.assertEqual([drift.differing() for drift in drifts], [{}, {}])

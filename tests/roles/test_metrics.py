@@ -33,6 +33,7 @@ from tests.web.test_metrics import values
 
 CLUSTER = {
     "saltwisted_link_up",
+    "saltwisted_option_drift",
     "saltwisted_replication_lag",
     "saltwisted_roots_conflicts",
     "saltwisted_roots_lag",

@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 from collections.abc import Awaitable, Callable
 from typing import Any
+from urllib.parse import urlsplit
 
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
@@ -20,8 +21,10 @@ from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import TestCase
 
 from saltwisted.testing.cluster import LocalCluster, LocalNode, reserve_ports
+from tests.provider import Provider
 from tests.web.calls import CLIENTS, LOGIN, RULES, USERS
 
+BACK = "https://salt.example.com/login/oidc/callback"
 ARG = {"client": "runner", "fun": "test.arg", "arg": ["a"]}
 
 
@@ -37,16 +40,25 @@ class ClusterTests(TestCase):
         with open(users, "w", encoding="utf-8") as file:
             file.write(USERS)
         (self.port,) = reserve_ports(1)
+        self.provider = Provider(self)
+        oidc = self.provider.options(client_id="browsers", redirect_uri=BACK)
+        rules = {
+            "file": {"^filename": users, **RULES},
+            "oidc": {**oidc, "ops%": ["@runner"]},
+        }
         self.cluster = LocalCluster(
             reactor,
             folder,
             ("a", "b", "c"),
-            external_auth={"file": {"^filename": users, **RULES}},
+            external_auth=rules,
             netapi_enable_clients=CLIENTS,
         )
         for node in self.cluster.nodes:
             block = {"port": self.port, "host": node.address}
             node.config = node.config.evolve(rest_twisted=block)
+        c = self.cluster.nodes[2]
+        more = {**rules, "file": {**rules["file"], "eve": [".*"]}}
+        c.config = c.config.evolve(external_auth=more)
         # What a client has: the certificate of the authority, as one node has it
         self.trusted = os.path.join(
             self.cluster.nodes[0].config.pki_dir, "saltwisted", "api-ca.pem"
@@ -106,6 +118,9 @@ class ClusterTests(TestCase):
         await self.cluster.until("a is back", a.serves)
         self.assertEqual((await self.ask(a, "/", [ARG], token))[0], 401)
 
+        await self._browser(a, b)
+        await self._drift(b, c)
+
         # Another one outlives a restart of all
         token = (await self.ask(a, "/login", LOGIN))[1]["return"][0]["token"]
         await self.cluster.until("c knows it, too", self.answers(c, token, 200))
@@ -115,6 +130,58 @@ class ClusterTests(TestCase):
         for node in self.cluster.nodes:
             await self.cluster.until(f"{node.name} is back", node.serves)
             await self.cluster.until("it is good there", self.answers(node, token, 200))
+
+    async def page(self, node: LocalNode, path: str, cookie: str = "") -> tuple[int, Any]:
+        """What a browser gets that asks for a page: status and headers."""
+
+        def call() -> tuple[int, Any]:
+            connection = http.client.HTTPSConnection(
+                node.address,
+                self.port,
+                timeout=60,
+                context=ssl.create_default_context(cafile=self.trusted),
+            )
+            connection.request("GET", path, headers={"Accept": "text/html", "Cookie": cookie})
+            answer = connection.getresponse()
+            answer.read()
+            connection.close()
+            return answer.status, answer.headers
+
+        return await deferToThread(call)
+
+    def at_provider(self, address: str) -> str:
+        """The browser of somebody who has logged in there; the path that it is sent back to."""
+        parts = urlsplit(address)
+        connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=60)
+        connection.request("GET", f"{parts.path}?{parts.query}")
+        back = urlsplit(str(connection.getresponse().getheader("Location")))
+        connection.close()
+        return f"{back.path}?{back.query}"
+
+    async def _browser(self, a: LocalNode, b: LocalNode) -> None:
+        """A browser that logs in at a provider by way of a has a session on b."""
+        self.provider.claims = {"groups": ["ops"]}
+        status, headers = await self.page(a, "/login/oidc?next=/")
+        self.assertEqual(status, 302)
+        cookie = "; ".join(each.partition(";")[0] for each in headers.get_all("Set-Cookie"))
+        back = await deferToThread(self.at_provider, headers["Location"])
+        status, headers = await self.page(a, back, cookie)
+        self.assertEqual((status, headers["Location"]), (302, "/"))
+        (word,) = [
+            each.partition(";")[0].partition("=")[2]
+            for each in headers.get_all("Set-Cookie")
+            if each.startswith("session_id=")
+        ]
+        await self.cluster.until("b knows the browser", self.answers(b, word, 200))
+
+    async def _drift(self, b: LocalNode, c: LocalNode) -> None:
+        """That c has other rules is said on both, by the name of the option alone."""
+
+        async def told() -> bool:
+            found = [(await node.ask("members"))["drift"] for node in (b, c)]
+            return found == [{"external_auth": ["c"]}, {"external_auth": ["a", "b"]}]
+
+        await self.cluster.until("both say that their rules differ", told)
 
     async def curl(self, node: LocalNode, trusted: str) -> subprocess.CompletedProcess[str]:
         """C{curl --cacert}: what it says."""

@@ -1,8 +1,9 @@
 """
-Compares the options that ought to be equal: at each new link, and when somebody asks.
+Compares the options that ought to be equal: at each new link, every minute, since a reload changes
+options, and when somebody asks.
 
-What differs is said in the log once, by the names of the options; values, which may hold
-secrets, are shown to root alone (C{members --drift}).
+What differs is said in the log once, by the names of the options, and in C{status} and the metrics
+as long as it does; values, which may hold secrets, are shown to root alone (C{members --drift}).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred
+from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from saltwisted.config.secrets import compared
@@ -18,10 +20,13 @@ from saltwisted.domain.replica.settings import differences, shown_of
 from saltwisted.errors import SaltwistedError, WireError
 from saltwisted.interfaces import IPeerLink, IPeers
 from saltwisted.transports.deferreds import as_deferred, let_go
+from saltwisted.transports.ticks import start_on_ticks
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 WORD = "settings"
 ASK_TIME = 3.0
+LOOK = 60.0
+"""Seconds between two comparisons."""
 
 
 class Drift:
@@ -35,6 +40,7 @@ class Drift:
 
     def __init__(
         self,
+        clock: Any,
         node: str,
         peers: IPeers,
         config: Any,
@@ -49,8 +55,32 @@ class Drift:
         self._peers = peers
         self._config = config
         self.told: set[tuple[str, str]] = set()
+        self._ticker = LoopingCall(self._look)
+        self._ticker.clock = clock
         peers.answer(WORD, lambda peer, body: pack_bin(self._own()))
         peers.on_link(self._link)
+
+    def startService(self) -> None:
+        """Compare from time to time."""
+        let_go(start_on_ticks(self._ticker, LOOK), self.log, "options are not compared any more")
+
+    def stopService(self) -> None:
+        """Compare no more."""
+        if self._ticker.running:
+            self._ticker.stop()
+
+    def _look(self) -> None:
+        for link in self._peers.links():
+            self._link(link, True)
+
+    def differing(self) -> dict[str, list[str]]:
+        """Option to the members that have another value than this node, as last heard."""
+        found: dict[str, list[str]] = {}
+        members = set(self._others())
+        for node, option in sorted(self.told):
+            if node in members:
+                found.setdefault(option, []).append(node)
+        return dict(sorted(found.items()))
 
     def _own(self) -> dict[str, str]:
         """Asked again each time: a reload changes options."""

@@ -213,6 +213,10 @@ def _cluster(figures: Mapping[str, Any]) -> Iterator[Family]:
     for key, name, label, kind, says in (
         ("links", "link_up", "node", GAUGE, "Whether there is a link to a member"),
         (
+            "drift", "option_drift", "option", GAUGE,
+            "Members in which an option is another than here that ought to be equal",
+        ),
+        (
             "roots_lag", "roots_lag", "share", GAUGE,
             "Changes of other members that this node does not serve yet",
         ),
