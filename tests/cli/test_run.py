@@ -122,6 +122,16 @@ class RunTests(CommandTestCase):
         self.assertEqual(self.command("salt-run", "x.y").out, "a: 1\n")
         self.assertEqual(json.loads(self.command("salt-run", "x.y", "--out=json").out), {"a": 1})
 
+    def test_highstate(self) -> None:
+        """C{--out=highstate} counts where the value names no outputter, as in Salt."""
+        state = {"name": "a", "result": True, "changes": {}, "comment": "fine", "__run_num__": 0}
+        found = {"m1": {"test_|-a_|-a_|-nop": {**state, "__id__": "a", "__sls__": "x"}}}
+        self.daemon(runner=runner(found))
+
+        shown = self.command("salt-run", "x.y", "--out=highstate").out
+        self.assertIn("Function: test.nop", shown)
+        self.assertNotIn("Function: test.nop", self.command("salt-run", "x.y").out)
+
     def test_return_code(self) -> None:
         """The status is the runner's return code, wherever orchestration puts it."""
         self.daemon(runner=runner({"data": {"x_master": {}}, "outputter": "raw", "retcode": 3}))

@@ -339,6 +339,58 @@ class OrchestrationTests(SynchronousTestCase):
         self.rig.clock.pump([1.0] * 120)
         return run, asked
 
+    def test_T_LOG_1_secret_job(self) -> None:
+        """
+        T-LOG-1: of the job of a step with C{no_log}, minions get all that it needs; the record, the
+        events and what is kept of returns have stars, whether or not another part follows.
+        """
+        canary = "canary-3d"
+        minion = RigMinion(self.rig, "web1").accepted()
+        d = self.begin()
+        jid = self.child.payload["jid"]
+        job = {"tgt": "web1", "fun": "cmd.run", "arg": [canary], "jid": "20260101000000000007"}
+        asked = self.ask("run", orchestration=jid, no_log=True, **job)
+        out = self.rig.published_jobs()[-1]
+        self.assertEqual((out["arg"], out["metadata"]), ([canary], {"no_log": True}))
+        minion.ask(
+            "_return",
+            jid=job["jid"],
+            fun="cmd.run",
+            fun_args=[canary],
+            retcode=0,
+            metadata=out["metadata"],
+            **{"return": f"said {canary}"},
+        )
+        (told,) = (item for item in self.successResultOf(asked) if item["kind"] == "return")
+        self.assertEqual(told["data"]["return"], "**********")
+        # Who goes on with it brings it as it is
+        self.successResultOf(self.ask("run", orchestration=jid, no_log=True, **job))
+
+        record = self.successResultOf(self.rig.ctx.jobs.job(job["jid"]))
+        returns = self.successResultOf(self.rig.ctx.jobs.returns(job["jid"]))
+        self.assertEqual((record["arg"], list(returns)), (["**********"], ["web1"]))
+        for found in (record, returns, self.rig.events):
+            self.assertNotIn(canary, repr(found))
+        self.finish(FINE)
+        self.successResultOf(d)
+
+    def test_T_LOG_1_secret_runner(self) -> None:
+        """T-LOG-1: so it is with runners and functions of the wheel."""
+        canary = "canary-3e"
+        d = self.begin()
+        jid = self.child.payload["jid"]
+        for op, fun in (("runner", "test.arg"), ("wheel", "no.such")):
+            self.successResultOf(
+                self.ask(op, orchestration=jid, no_log=True, fun=fun, arg=[canary], kwarg={})
+            )
+        self.assertNotIn(canary, repr(self.rig.events))
+        self.successResultOf(
+            self.ask("runner", orchestration=jid, fun="test.arg", arg=["seen"], kwarg={})
+        )
+        self.assertIn("seen", repr(self.rig.events))
+        self.finish(FINE)
+        self.successResultOf(d)
+
     def test_unheard(self) -> None:
         """
         Nothing is heard of a minion that had the job of a step when its node died: the run is
