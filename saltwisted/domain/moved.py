@@ -8,6 +8,7 @@ with 3008.2 and with the extensions' own files.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 EXTENSIONS: Mapping[str, Mapping[str, str]] = {
@@ -339,9 +340,6 @@ STOCK: Mapping[str, str] = {
         highstate highstate_return multi_returner pgjsonb postgres
         postgres_local_cache rawfile_json salt_cache syslog syslog_return
     """,
-    "runners": """
-        batch cluster error git_pillar http net pki queue resource sdb ssh winrepo
-    """,
     "beacons": """
         cert_info diskusage inotify journald load log log_beacon memusage
         network_info network_settings pkg proxy_example ps salt_monitor salt_proxy
@@ -491,3 +489,25 @@ def whereabouts(kind: str, name: str) -> str:
     if name in GONE.get(kind, "").split():
         return "Salt 3007 had it; Salt 3008 has not, and no extension is known that has it."
     return ""
+
+
+_STATE = re.compile(r"^[ \t]+(?:-[ \t]+)?([a-z]\w*)\.[a-z]\w*(?::.*|[ \t]*(?:#.*)?)$", re.M)
+_SHORT = re.compile(r"^[ \t]+([a-z]\w*):[ \t]*\n[ \t]+-[ \t]+[a-z]\w*[ \t]*$", re.M)
+_CALL = re.compile(r"""\bsalt(?:\[["']|\.)([a-z]\w*)\.[a-z]\w*(?:["']\]|\()""")
+_PIPE = re.compile(r"\A#!([\w |]+)")
+
+
+def uses(text: str) -> set[tuple[str, str]]:
+    """
+    The modules that an SLS or a template names: kinds and names.
+
+    It is read by its lines, and not rendered.
+    """
+    found = {("states", name) for name in (*_STATE.findall(text), *_SHORT.findall(text))}
+    found |= {("modules", name) for name in _CALL.findall(text)}
+    pipe = _PIPE.match(text)
+    if pipe is not None:
+        found |= {
+            ("renderers", word.split()[0]) for word in pipe.group(1).split("|") if word.split()
+        }
+    return found

@@ -27,7 +27,7 @@ from saltwisted.config.options import MasterConfig
 from saltwisted.domain.takeover import Act, Finding, Return, Verdict, give_back, judge_all
 from saltwisted.errors import ConfigError, RemoteError, StoreError, TransportClosed
 from saltwisted.kinds import JOB_STORE
-from saltwisted.tools import daemons, jobhistory
+from saltwisted.tools import daemons, jobhistory, treeuses
 from saltwisted.tools.jobhistory import Counts
 from saltwisted.tools.places import Places
 from saltwisted.tools.ports import listener
@@ -156,7 +156,10 @@ def plan(source: str, target: str, offered: frozenset[str] = frozenset()) -> Pla
         service_user=user or pwd.getpwuid(os.geteuid()).pw_name,
         jobs=jobhistory.count(os.path.join(config.cachedir, "jobs")),
         warnings=tuple(loaded.warnings),
-        problems=tuple(problems(config, places, findings, user)),
+        problems=(
+            *problems(config, places, findings, user),
+            *(Problem(id="modules", text=text) for text in treeuses.missing(config.file_roots)),
+        ),
     )
 
 
