@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from saltwisted.modules import _files
+from saltwisted.worker.process.modulefiles import HERE, KINDS
 
 log = logging.getLogger(__name__)
 
@@ -54,14 +55,27 @@ def sync(
                 if below.startswith(".."):
                     raise OSError(f"{path} is outside of the cache")
                 wanted.add(below)
+                is_new = not os.path.exists(os.path.join(target, below))
                 if _copy(path, os.path.join(target, below)):
                     changed.append(f"{form}.{name}")
+                    if is_new and _is_ours(form, name):
+                        log.warning(
+                            "%s.%s is the site's own now; that of saltwisted is not used any more",
+                            form,
+                            name,
+                        )
         touched = bool(changed)
         if opts.get("clean_dynamic_modules", True) is True:
             touched = _clean(target, wanted) or touched
     except Exception as error:
         log.error("Failed to sync %s module: %s", form, error)
     return changed, touched
+
+
+def _is_ours(form: str, name: str) -> bool:
+    """Whether there is a module of ours of this name, which the site's replaces as a whole."""
+    kind = KINDS.get(form)
+    return kind is not None and os.path.isfile(os.path.join(HERE, kind.own, f"{name}.py"))
 
 
 def _names(opts: Mapping[str, Any], option: str, given: Any, form: str) -> frozenset[str]:

@@ -322,6 +322,84 @@ class LoadingTests(LoaderCase):
         self.assertEqual(functions["test.shout"](), "A")
         self.assertNotIn("test.ping", functions)
 
+    def test_whole_module(self) -> None:
+        """
+        A module that the site calls as one of ours replaces it as a whole, whatever its file is
+        called, and whatever was asked for first; two files of the site's may share a name.
+        """
+        head = "__virtualname__ = 'test'\ndef __virtual__():\n    return __virtualname__\n"
+        self.module("a_site", head + "def mine(): return 'mine'\n")
+        self.module("z_site", head + "def more(): return 'more'\n")
+
+        for ask in (["test.ping"], ["test.mine"], ["test.more"], []):
+            functions = self.loaders().modules
+            if not ask:
+                functions.load_all()
+            for name in ask:
+                functions.get(name)
+            self.assertNotIn("test.ping", functions)
+            self.assertEqual([functions["test.mine"](), functions["test.more"]()], ["mine", "more"])
+            functions.load_all()
+            self.assertEqual(
+                [name for name in functions if name.startswith("test.")], ["test.mine", "test.more"]
+            )
+
+    def test_not_for_this_machine(self) -> None:
+        """One whose C{__virtual__} says no leaves ours in its place."""
+        self.module(
+            "a_site",
+            "__virtualname__ = 'test'\ndef __virtual__(): return False\ndef mine(): return 1\n",
+        )
+
+        functions = self.loaders().modules
+        self.assertIs(functions["test.ping"](), True)
+        self.assertNotIn("test.mine", functions)
+
+    def test_everywhere(self) -> None:
+        """
+        C{__salt__} and the others, and those of C{salt.loader}, are there in threads, in
+        coroutines, and in a process that was forked.
+        """
+        self.module(
+            "site",
+            """
+            import asyncio, os
+            from concurrent.futures import ThreadPoolExecutor
+            from salt.loader.dunder import __opts__ as named
+
+            def one():
+                return [__salt__["test.echo"]("x"), __opts__["id"], named["id"], __grains__["g"]]
+
+            def threads():
+                with ThreadPoolExecutor(20) as pool:
+                    return list(pool.map(lambda _: one(), range(200)))
+
+            def coroutines():
+                async def each():
+                    await asyncio.sleep(0)
+                    return one() + [await asyncio.to_thread(one)]
+
+                async def all():
+                    return await asyncio.gather(*(each() for _ in range(20)))
+
+                return asyncio.run(all())
+
+            def forked():
+                ours, theirs = os.pipe()
+                if os.fork() == 0:
+                    os.write(theirs, repr(one()).encode())
+                    os._exit(0)
+                os.wait()
+                return os.read(ours, 1000).decode()
+            """,
+        )
+        functions = self.loaders(grains={"g": 1}).modules
+
+        expected = ["x", "m1", "m1", 1]
+        self.assertEqual(functions["site.threads"](), [expected] * 200)
+        self.assertEqual(functions["site.coroutines"](), [[*expected, expected]] * 20)
+        self.assertEqual(functions["site.forked"](), repr(expected))
+
     def test_packages(self) -> None:
         """A module may be a directory, with relative imports inside."""
         self.module("bag/__init__", "from . import inner\ndef f():\n    return inner.VALUE")

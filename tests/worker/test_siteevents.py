@@ -7,11 +7,14 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from saltwisted.compat.client import LocalClient
 from saltwisted.compat.pillar import get_pillar
 from saltwisted.compat.utils.event import SaltEvent, get_event, get_master_event
 from saltwisted.config.options import MasterConfig
+from saltwisted.worker.control import ControlClient
 from saltwisted.worker.exceptions import SaltClientError
 from tests.cli.support import CommandTestCase, FakeDaemon, Refusal
 
@@ -133,3 +136,38 @@ class PillarTests(CommandTestCase):
         )
         self.assertEqual(pillar.compile_pillar(), {"x": 1})
         self.assertEqual(asked, [{"pillar": {"y": 2}}])
+
+
+class ClientTests(CommandTestCase):
+    """C{LocalClient} inside of a runner."""
+
+    def test_threads(self) -> None:
+        """A hundred threads with ten calls each have their answers, and leave nothing open."""
+
+        def run(args: dict[str, Any]) -> Iterator[dict[str, Any]]:
+            yield {"kind": "published", "jid": "1", "minions": ["m1"]}
+            yield {"kind": "return", "id": "m1", "data": {"return": args["arg"][0]}}
+
+        self.daemon(run=run)
+        opts = {"sock_dir": f"{self.root}/run", "timeout": 5, "gather_job_timeout": 5}
+        client = LocalClient(mopts=opts)
+        made: list[ControlClient] = []
+        connect = ControlClient._connected
+
+        def connected(self: ControlClient) -> Any:
+            made.append(self)
+            return connect(self)
+
+        self.patch(ControlClient, "_connected", connected)
+
+        def work(number: int) -> list[Any]:
+            found = [client.cmd("*", "test.echo", [f"{number}.{call}"]) for call in range(10)]
+            return [each["m1"] for each in found]
+
+        with ThreadPoolExecutor(100) as pool:
+            answers = list(pool.map(work, range(100)))
+
+        expected = [[f"{number}.{call}" for call in range(10)] for number in range(100)]
+        self.assertEqual(answers, expected)
+        self.assertGreaterEqual(len(made), 1000)
+        self.assertEqual([each for each in made if each._sock is not None], [])

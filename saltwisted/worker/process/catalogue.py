@@ -131,10 +131,19 @@ class Catalogue:
                 yield file
 
     def candidates(self, module: str) -> Iterator[ModuleFile]:
-        """Files that may provide this module, the likeliest first; stock's last."""
-        ours = self.by_name()
-        yield from ours.get(module, ())
-        yield from claiming(module, (file for files in ours.values() for file in files))
+        """
+        Files that may provide this module, the likeliest first: the site's, ours, those of the
+        site's that compute their name, and stock's.
+        """
+        found = self.by_name()
+        exact = found.get(module, ())
+        files = [file for (file,) in found.values()]
+        site = [file for file in files if file.rank == "ext"]
+        yield from (file for file in exact if file.rank == "ext")
+        yield from claiming(module, site, unsure=False)
+        yield from (file for file in exact if file.rank != "ext")
+        yield from claiming(module, (file for file in files if file.rank != "ext"))
+        yield from claiming(module, site)
         stock = self.stock()
         if module in stock:
             yield stock[module]

@@ -5,9 +5,9 @@ A module is a file in one of several directories: those of the configuration
 (C{module_dirs}, C{<kind>_dirs}), those synced from the master
 (C{extension_modules}, normally C{cachedir/extmods}), those of installed extensions
 (L{saltwisted.worker.process.extensions}), ours, and, where the C{salt} package is
-importable, stock's. A file from the configuration, the master or an extension
-replaces every file of its name; stock's files only add the functions that ours
-lack. A module is executed when a name of it is first asked for, and asking for
+importable, stock's. A module of the configuration, the master or an extension
+replaces every other of its name, as a whole; stock's files only add the functions that
+ours lack. A module is executed when a name of it is first asked for, and asking for
 C{test.ping} executes C{test} alone: which file claims a name such as C{pkg} is
 read from its text, without running it.
 
@@ -283,6 +283,7 @@ class Loader(LateFunctions):
         self.loaded_modules: set[str] = set()
         self.missing_modules: dict[str, Any] = {}
         self._exhausted: set[str] = set()
+        self._of_site: set[str] = set()
         self._whole = False
         tag = self.tag
         option = f"disable_{tag}{'' if tag.endswith('s') else 's'}"
@@ -355,6 +356,7 @@ class Loader(LateFunctions):
         self.loaded_modules.clear()
         self.missing_modules.clear()
         self._exhausted.clear()
+        self._of_site.clear()
         self._catalogue.forget()
         self._whole = False
         self.provide()
@@ -393,13 +395,19 @@ class Loader(LateFunctions):
             )
             return False
         for file in self._catalogue.candidates(module):
+            if module in self._of_site and file.rank != "ext":
+                continue
             self._load(file)
             if key is None:
                 if module in self.loaded_modules:
                     return True
             elif dict.__contains__(self, key):
                 return True
-        if _take_beside(self, module) and (key is None or dict.__contains__(self, key)):
+        if (
+            module not in self._of_site
+            and _take_beside(self, module)
+            and (key is None or dict.__contains__(self, key))
+        ):
             return True
         self._exhausted.add(module)
         return False
@@ -615,6 +623,10 @@ class Loader(LateFunctions):
         outputters = space.get("__outputter__") or {}
         # Here and not only where one is asked for: listing functions loads every module
         names = tuple(name for name in names if not self.whitelist or name in self.whitelist)
+        if file.rank == "ext":
+            self._of_site.update(names)
+        else:
+            names = tuple(name for name in names if name not in self._of_site)
         for attribute in listed:
             if attribute.startswith("_"):
                 continue

@@ -132,6 +132,9 @@ def claims(path: str) -> frozenset[str] | None:
     except OSError:
         return frozenset()
     names: set[str] = set()
+    if "__virtual" not in text:
+        _claims[path] = (stamp, frozenset())
+        return frozenset()
     sure = True
     for value in _VIRTUALNAME.findall(text):
         literal = _LITERAL.match(value)
@@ -181,17 +184,23 @@ class ImportPaths:
                 sys.path.remove(path)
 
 
-def claiming(module: str, files: Iterable[ModuleFile]) -> Iterator[ModuleFile]:
-    unsure = []
+def claiming(module: str, files: Iterable[ModuleFile], unsure: bool = True) -> Iterator[ModuleFile]:
+    """
+    Files that may load as a module of this name, by their text.
+
+    @param unsure: whether those that compute their name are among them, as the last.
+    """
+    computed = []
     for file in files:
         if file.tried or not file.path.endswith(".py"):
             continue
         names = claims(file.path)
         if names is None:
-            unsure.append(file)
+            computed.append(file)
         elif module in names:
             yield file
-    yield from unsure
+    if unsure:
+        yield from computed
 
 
 def make_parents(name: str) -> None:
