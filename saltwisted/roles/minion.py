@@ -73,6 +73,7 @@ log = Logger()
 SOCKET = "saltwisted.sock"
 PRELOAD = (
     "saltwisted.worker.process.main",
+    "saltwisted.worker.process.saltname",
     "modules/test",
     "modules/cmdmod",
     "modules/saltutil",

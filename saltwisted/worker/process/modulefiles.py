@@ -21,7 +21,7 @@ from typing import Any
 from attrs import define, field, frozen
 
 import saltwisted
-from saltwisted.worker.process import extensions, saltname
+from saltwisted.worker.process import extensions
 
 BASE = "saltwisted.loaded"
 """Modules are named C{saltwisted.loaded.<int|ext>.<tag>.<name>}, much like stock."""
@@ -308,7 +308,7 @@ def _preload_file(path: str, full: str) -> None:
             _preload_file(path_of_part(path, part), full)
 
 
-def adopt_salt(find: saltname.Find) -> bool:
+def adopt_salt(find: Callable[[str, str], types.ModuleType | None]) -> bool:
     """
     Let a module import C{salt}: the package, with our exceptions in place of its own before other
     code of it takes them from there, or ours of that name.
@@ -317,6 +317,9 @@ def adopt_salt(find: saltname.Find) -> bool:
     @return: whether there is a C{salt} package.
     """
     if stock_directory() is None:
+        # Most calls execute no module of a site, and need no importer
+        from saltwisted.worker.process import saltname
+
         saltname.install(find)
         return False
     _adopt_exceptions()

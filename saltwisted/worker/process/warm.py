@@ -42,7 +42,6 @@ import saltwisted
 from saltwisted.errors import TransportClosed
 from saltwisted.worker.control import ControlClient
 from saltwisted.worker.process import stackdump
-from saltwisted.worker.process.asbefore import AsBefore
 
 ENTRIES = frozenset(
     {
@@ -477,6 +476,7 @@ def serve_calls(entry: Entry, client: ControlClient, facts: Facts) -> int:
     The operation C{work} answers with a packed payload, or C{None} for the end.
     """
     from saltwisted.errors import SaltwistedError, TransportClosed
+    from saltwisted.worker.process.asbefore import AsBefore
 
     result: dict[str, Any] = {}
     before = AsBefore()
