@@ -20,8 +20,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-
-from attrs import frozen
+from typing import NamedTuple
 
 log = logging.getLogger(__name__)
 
@@ -30,8 +29,7 @@ _YOUNG = 3.0
 """Seconds: what has just been written may not be whole yet, and is read again."""
 
 
-@frozen
-class EntryPoint:
+class EntryPoint(NamedTuple):
     """
     One line of an extension's metadata.
 
