@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from saltwisted.words import HAVE, WERE, are, counted, listed
 
 SOURCE = Path(__file__).resolve().parents[2] / "saltwisted"
-SALTS = ("worker/pillar/git.py", "domain/highstate/sls.py")
+SALTS = ("config/gitpillar.py", "worker/pillar/git.py", "domain/highstate/sls.py")
 """Where Salt's own words have it."""
 
 
