@@ -11,17 +11,18 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from saltwisted.domain.orchestration.copies import Put, Record
+from saltwisted.domain.orchestration.words import holder_of
 from saltwisted.errors import StoreError
 from saltwisted.stores import files
 from saltwisted.stores.batches import Batches
-from saltwisted.stores.database import is_corrupt, open_database
+from saltwisted.stores.database import connect, is_corrupt, open_database
 
 MIGRATIONS = (
     """
@@ -54,7 +55,10 @@ class RunStore:
         )
 
     def load(self) -> Deferred[list[Record]]:
-        """Open it, and read all; a damaged file is put aside."""
+        """
+        Open it, and read all, but for the lines of runs that have ended; a damaged file is put
+        aside.
+        """
         return self._run(self._load)
 
     def _load(self) -> list[Record]:
@@ -80,6 +84,22 @@ class RunStore:
         files.make_dir(os.path.dirname(self.path))
         self._db = open_database(self.path, MIGRATIONS)
         return read(self._db)
+
+    def lines(self, jid: str) -> Deferred[Sequence[bytes]]:
+        """
+        Those of one run, as far as they are on disk.
+
+        @return: fails with L{StoreError} when they cannot be read.
+        """
+        return self._run(self._lines, jid)
+
+    def _lines(self, jid: str) -> Sequence[bytes]:
+        try:
+            # The other connection is in use when something is written
+            with closing(connect(self.path, "ro")) as db:
+                return lines_of(db, jid)
+        except sqlite3.Error as error:
+            raise StoreError(str(error), self.path) from error
 
     def close(self) -> Deferred[None]:
         """When all is written."""
@@ -133,19 +153,23 @@ def commit(db: sqlite3.Connection, work: Sequence[tuple[Sequence[Put], Sequence[
         raise
 
 
+def lines_of(db: sqlite3.Connection, jid: str) -> list[bytes]:
+    """Those of one run."""
+    found = db.execute("SELECT line FROM lines WHERE jid = ? ORDER BY number", (jid,))
+    return [line for (line,) in found.fetchall()]
+
+
 def read(db: sqlite3.Connection) -> list[Record]:
-    """All records."""
-    lines: dict[str, list[bytes]] = {}
-    for jid, line in db.execute("SELECT jid, line FROM lines ORDER BY jid, number").fetchall():
-        lines.setdefault(jid, []).append(line)
-    return [
-        Record(
-            jid=jid,
-            promised=(promised_attempt, promised),
-            term=(attempt, term),
-            lines=tuple(lines.get(jid, ())),
+    """All records; of runs that have ended without their lines."""
+    heads = db.execute(
+        "SELECT jid, promised_attempt, promised, attempt, term FROM records"
+    ).fetchall()
+    found = []
+    for jid, promised_attempt, promised, attempt, term in heads:
+        lines = tuple(lines_of(db, jid))
+        record = Record(
+            jid=jid, promised=(promised_attempt, promised), term=(attempt, term), lines=lines
         )
-        for jid, promised_attempt, promised, attempt, term in db.execute(
-            "SELECT jid, promised_attempt, promised, attempt, term FROM records"
-        ).fetchall()
-    ]
+        # One at a time: in a day there may be more of them than there is memory
+        found.append(record.shed() if lines and holder_of(lines) is None else record)
+    return found

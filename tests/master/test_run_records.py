@@ -16,7 +16,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.claims.electorate import Seat
 from saltwisted.domain.orchestration import words
-from saltwisted.domain.orchestration.copies import Put, Record, Send
+from saltwisted.domain.orchestration.copies import Look, Put, Record, Send
 from saltwisted.domain.orchestration.words import (
     begun_line,
     ended_line,
@@ -27,6 +27,7 @@ from saltwisted.domain.orchestration.words import (
     step_line,
     taken_line,
 )
+from saltwisted.errors import StoreError
 from saltwisted.master.orchestration import disk as disk_module
 from saltwisted.master.orchestration.disk import RunDisk
 from saltwisted.master.orchestration.keepers import Electors
@@ -58,14 +59,29 @@ class MemoryStore:
     """Lines in memory."""
 
     def __init__(self, records: Sequence[Record] = ()) -> None:
-        self.records = list(records)
+        self.records = {record.jid: record for record in records}
 
     def load(self) -> Deferred[list[Record]]:
         """What it was made with."""
-        return succeed(self.records)
+        loaded = [
+            record.shed() if record.lines and holder_of(record.lines) is None else record
+            for record in self.records.values()
+        ]
+        return succeed(loaded)
+
+    def lines(self, jid: str) -> Deferred[Sequence[bytes]]:
+        """At once."""
+        return succeed(self.records[jid].lines)
 
     def write(self, puts: Collection[Put], forget: Collection[str] = ()) -> Deferred[None]:
         """At once."""
+        for put in puts:
+            before = self.records.get(put.jid, Record(jid=put.jid)).lines[: put.at]
+            self.records[put.jid] = Record(
+                jid=put.jid, promised=put.promised, term=put.term, lines=before + put.lines
+            )
+        for jid in forget:
+            del self.records[jid]
         return succeed(None)
 
     def close(self) -> Deferred[None]:
@@ -133,15 +149,70 @@ class DiskTests(SynchronousTestCase):
         self.took(disk, 0, BEGUN)
         term = 1
         for back, lines, anew in sent:
-            have = disk.keeper.record(JID).lines
+            have = self.lines(disk)
             at = max(0, len(have) - back)
             if anew:
                 term, at, lines = term + 1, 0, [*have, *lines]
             elif not at:
                 lines = [*have[:1], *lines]
             self.took(disk, at, *lines, term=(1, term))
-            holder = holder_of(disk.keeper.record(JID).lines)
+            holder = holder_of(self.lines(disk))
             self.assertEqual(disk.unfinished(), {} if holder is None else {JID: holder})
+
+    def lines(self, disk: RunDisk) -> tuple[bytes, ...]:
+        """Those of the run, wherever they are."""
+        record: Record = self.successResultOf(as_deferred(disk.record(JID)))
+        return record.lines
+
+    def test_ended_runs_are_not_in_memory(self) -> None:
+        """
+        Of a thousand runs that have ended no line is in memory, after a start neither; each is
+        whole when it is asked for, and takes lines of who has it go on.
+        """
+        records = many(1500)
+        disk = self.opened(*records)
+        for record in records:
+            self.successResultOf(
+                as_deferred(disk.took(Send(jid=record.jid, term=TERM, at=3, lines=(ENDED,))))
+            )
+        held = [disk.keeper.record(record.jid) for record in records]
+        self.assertEqual((sum(len(each.lines) for each in held), len(held)), (0, 1500))
+        self.assertEqual({each.rank for each in held}, {(TERM, 4)})
+        self.assertEqual(len(self.opened(*records).unfinished()), 500)
+
+        jid = records[7].jid
+        reply = self.successResultOf(as_deferred(disk.looked(Look(jid=jid, term=(2, 1)))))
+        self.assertEqual((reply.ok, reply.lines), (True, (BEGUN, STEP, RESULT, ENDED)))
+        more = (*reply.lines, MORE[4])
+        self.successResultOf(as_deferred(disk.took(Send(jid=jid, term=(2, 1), at=0, lines=more))))
+        self.assertEqual(disk.unfinished(), {jid: "c"})
+        self.assertEqual(disk.keeper.record(jid).lines, more)
+
+    def test_what_is_not_on_disk_stays(self) -> None:
+        """The lines of a run that has ended stay in memory until they are written."""
+        disk = self.opened()
+        self.took(disk, 0, BEGUN)
+        written: list[Deferred[None]] = []
+
+        def write(puts: Any, forget: Any = ()) -> Deferred[None]:
+            written.append(Deferred())
+            return written[-1]
+
+        self.patch(disk._store, "write", write)
+        sent = [
+            Send(jid=JID, term=TERM, at=at, lines=(line,)) for at, line in ((1, STEP), (2, ENDED))
+        ]
+        taken = [as_deferred(disk.took(each)) for each in sent]
+        written[0].callback(None)
+        self.assertEqual(disk.keeper.record(JID).lines, (BEGUN, STEP, ENDED))
+        written[1].errback(StoreError("full"))
+        self.failureResultOf(taken[1], StoreError)
+        self.assertEqual(disk.keeper.record(JID).lines, (BEGUN, STEP, ENDED))
+        again = as_deferred(disk.took(sent[1]))
+        written[2].callback(None)
+
+        self.successResultOf(again)
+        self.assertEqual(disk.keeper.record(JID).unread, 3)
 
     def test_learned_and_forgotten(self) -> None:
         """What another disk has more counts; of what is forgotten nothing is left."""

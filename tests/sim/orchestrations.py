@@ -69,6 +69,13 @@ class SimRunStore:
     def load(self) -> Deferred[list[Record]]:
         return succeed(table.read(self.node.lines))
 
+    def lines(self, jid: str) -> Deferred[Sequence[bytes]]:
+        read: Deferred[Sequence[bytes]] = Deferred()
+        seconds = self.node.world.dice.choice((0.0, 0.001, 0.3))
+        found = table.lines_of(self.node.lines, jid)
+        SimClock(self.node).callLater(seconds, read.callback, found)
+        return read
+
     def close(self) -> Deferred[None]:
         return succeed(None)
 
@@ -505,8 +512,7 @@ class OrchWorld(World):
     def is_doubtful(self, jid: str) -> bool:
         """Whether members that were removed may have had lines that nobody else has."""
         disks = [node.lines for node in self.nodes.values() if isinstance(node, OrchNode)]
-        records = [each for disk in disks for each in table.read(disk) if each.jid == jid]
-        seats = [seats_of(record.lines)[0] for record in records]
+        seats = [seats_of(table.lines_of(disk, jid))[0] for disk in disks]
         return any(each is not None and each.may_forget(self.removed) for each in seats)
 
     def shown(self, node: Any, jid: str) -> Run | None:

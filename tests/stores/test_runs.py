@@ -11,6 +11,7 @@ from twisted.internet.defer import maybeDeferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.orchestration.copies import Put, Record
+from saltwisted.domain.orchestration.words import begun_line, ended_line, pack_line
 from saltwisted.errors import StoreError
 from saltwisted.stores.runs import RunStore
 
@@ -43,9 +44,23 @@ class RunStoreTests(SynchronousTestCase):
         self.successResultOf(store.write([self.put(0, b"a", b"x", term=3)]))
         self.successResultOf(store.close())
 
-        _, found = self.opened()
-        kept = Record(jid=JID, promised=(1, 3), term=(1, 3), lines=(b"a", b"x"))
-        self.assertEqual(found, [kept])
+        store, found = self.opened()
+        self.assertEqual(found, [Record(jid=JID, promised=(1, 3), term=(1, 3), unread=2)])
+        self.assertEqual(self.successResultOf(store.lines(JID)), [b"a", b"x"])
+
+    def test_ended(self) -> None:
+        """Of a run that goes on the lines are read, of one that has ended their number."""
+        going, other = pack_line(begun_line("a", 1.0, {})), "20261123100000000001"
+        lines = [going, pack_line(ended_line("done", 2.0))]
+        store, _ = self.opened()
+        ended = Put(jid=other, promised=(1, 1), term=(1, 1), at=0, lines=tuple(lines))
+        self.successResultOf(store.write([self.put(0, going), ended]))
+        self.successResultOf(store.close())
+
+        store, found = self.opened()
+        self.assertEqual([(each.lines, each.unread) for each in found], [((going,), 0), ((), 2)])
+        self.assertEqual(self.successResultOf(store.lines(other)), lines)
+        self.assertEqual(self.successResultOf(store.lines("20261123100000000002")), [])
 
     def test_promise(self) -> None:
         """A promise alone is kept, and leaves the lines as they were."""
@@ -55,8 +70,9 @@ class RunStoreTests(SynchronousTestCase):
         self.successResultOf(store.write([promise]))
         self.successResultOf(store.close())
 
-        (record,) = self.opened()[1]
-        self.assertEqual((record.promised, record.term, record.lines), ((1, 9), (1, 1), (b"a",)))
+        store, (record,) = self.opened()
+        self.assertEqual((record.promised, record.rank), ((1, 9), ((1, 1), 1)))
+        self.assertEqual(self.successResultOf(store.lines(JID)), [b"a"])
 
     def test_forgotten(self) -> None:
         """Of a run that is too old nothing stays."""
@@ -84,3 +100,9 @@ class RunStoreTests(SynchronousTestCase):
         store, _ = self.opened()
         self.successResultOf(store.close())
         self.failureResultOf(store.write([self.put(0, b"a")]), StoreError)
+
+    def test_lines_cannot_be_read(self) -> None:
+        """Who asks for lines of a file that is gone is told."""
+        store, _ = self.opened()
+        os.rename(self.path, f"{self.path}.away")
+        self.failureResultOf(store.lines(JID), StoreError)

@@ -19,11 +19,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from saltwisted.domain.claims.electorate import PAIR, Electorate, Seat
 from saltwisted.domain.orchestration.seats import enough, next_seats
-from saltwisted.errors import WireError
+from saltwisted.errors import StoreError, WireError
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 Term = tuple[int, int]
@@ -40,17 +40,34 @@ class Record:
 
     @ivar promised: nothing of an earlier term is taken any more.
     @ivar term: of whoever sent the lines.
+    @ivar unread: how many lines there are, if they are on the disk and not in memory.
     """
 
     jid: str
     promised: Term = NONE
     term: Term = NONE
     lines: tuple[bytes, ...] = ()
+    unread: int = 0
 
     @property
     def rank(self) -> Rank:
         """The higher one of two has all that counted in the other."""
-        return self.term, len(self.lines)
+        return self.term, self.unread or len(self.lines)
+
+    def shed(self) -> Record:
+        """Without its lines."""
+        count = self.unread or len(self.lines)
+        return evolve(self, lines=(), unread=count)
+
+    def whole(self, lines: Sequence[bytes]) -> Record:
+        """
+        With its lines, as they were read.
+
+        @raises StoreError: these are not all.
+        """
+        if len(lines) != self.unread:
+            raise StoreError(f"{len(lines)} of {self.unread} lines of orchestration {self.jid}")
+        return evolve(self, lines=tuple(lines), unread=0)
 
 
 @frozen(kw_only=True)
@@ -111,6 +128,9 @@ class Reply:
 class Keeper:
     """
     The records of one disk. What is answered is answered when the writes are on it.
+
+    Of a run that has ended the lines need not be in memory; before anything is asked of it, they
+    are read again (L{whole}).
     """
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
@@ -126,6 +146,16 @@ class Keeper:
     def record(self, jid: str) -> Record:
         """What is known of one; an empty one if nothing is."""
         return self._records.get(jid) or Record(jid=jid)
+
+    def shed(self, jid: str) -> None:
+        """The lines of a run are on disk, and are not needed."""
+        record = self._records.get(jid)
+        if record is not None and record.lines:
+            self._records[jid] = record.shed()
+
+    def whole(self, record: Record) -> None:
+        """The lines of a run were read again."""
+        self._records[record.jid] = record
 
     def look(self, asked: Look) -> tuple[Reply, list[Put]]:
         """Somebody would take over."""

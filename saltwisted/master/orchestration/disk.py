@@ -4,6 +4,7 @@ What this disk has of orchestrations, and what other nodes ask of it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -38,7 +39,10 @@ class IRunStore(Protocol):
     """One disk: L{saltwisted.stores.runs.RunStore}."""
 
     def load(self) -> Deferred[list[Record]]:
-        """Open it, and read all."""
+        """Open it, and read all, but for the lines of runs that have ended."""
+
+    def lines(self, jid: str) -> Deferred[Sequence[bytes]]:
+        """Those of one run, as far as they were written."""
 
     def write(self, puts: Collection[Put], forget: Collection[str] = ()) -> Deferred[None]:
         """Fires when all of it is on disk."""
@@ -50,12 +54,16 @@ class IRunStore(Protocol):
 class RunDisk:
     """
     That of one node. Reactor thread only.
+
+    The lines of runs that go on are in memory. Of one that has ended there is only how many it
+    has, from when the last of them is on disk.
     """
 
     def __init__(self, clock: Any, peers: IPeers, store: IRunStore) -> None:
         self._clock, self._store = clock, store
         self._keeper: Keeper | None = None
         self._unwritten: set[str] = set()
+        self._writing: Counter[str] = Counter()
         self._open: dict[str, str] = {}
         self._receivers: list[Callable[[str], None]] = []
         self._loaded: list[Deferred[None]] = []
@@ -69,7 +77,8 @@ class RunDisk:
         """Read what is on it."""
         records = await self._store.load()
         for number, record in enumerate(records, 1):
-            self._holds(record.jid, holder_of(record.lines))
+            if record.lines:
+                self._holds(record.jid, holder_of(record.lines))
             if not number % PORTION:
                 await pause(self._clock)
         self._keeper = Keeper(records)
@@ -94,7 +103,7 @@ class RunDisk:
     def heads(self) -> Mapping[str, Rank]:
         """The runs that have lines, and which."""
         records = map(self.keeper.record, self.keeper.jids())
-        return {record.jid: record.rank for record in records if record.lines}
+        return {record.jid: record.rank for record in records if record.rank[1]}
 
     def unfinished(self) -> Mapping[str, str]:
         """By what this disk has. It is asked at each line of any run."""
@@ -113,6 +122,31 @@ class RunDisk:
             self._holds(jid, None)
         await self._store.write((), jids)
 
+    async def record(self, jid: str) -> Record:
+        """
+        What is known of a run, with its lines.
+
+        @raises StoreError: they cannot be read.
+        """
+        while True:
+            record = self.keeper.record(jid)
+            if not record.unread:
+                return record
+            lines = await self._store.lines(jid)
+            if self.keeper.record(jid) is record:
+                return record.whole(lines)
+
+    async def _in_memory(self, jid: str) -> None:
+        """Something is asked of the keeper, in this turn."""
+        if self.keeper.record(jid).unread:
+            self.keeper.whole(await self.record(jid))
+
+    def _shed(self, jid: str) -> None:
+        if self._keeper is None or jid in self._open or jid in self._unwritten:
+            return
+        if not self._writing[jid]:
+            self._keeper.shed(jid)
+
     async def learn(self, record: Record) -> None:
         """Another disk has more of a run."""
         puts = self.keeper.learn(record)
@@ -126,12 +160,14 @@ class RunDisk:
 
     async def looked(self, look: Look) -> Reply:
         """Somebody would take over."""
+        await self._in_memory(look.jid)
         reply, puts = self.keeper.look(look)
         await self.keep(look.jid, puts)
         return reply
 
     async def took(self, sent: Send) -> Reply:
         """A writer sends lines."""
+        await self._in_memory(sent.jid)
         count = len(self.keeper.record(sent.jid).lines)
         reply, puts = self.keeper.take(sent)
         for put in puts:
@@ -163,12 +199,16 @@ class RunDisk:
                 )
             ]
         self._unwritten.discard(jid)
+        self._writing[jid] += 1
         try:
             await self._store.write(puts)
         except StoreError:
             # Whatever comes next of it is written with all that comes before
             self._unwritten.add(jid)
             raise
+        finally:
+            self._writing -= Counter((jid,))
+            self._shed(jid)
 
     async def ready(self) -> None:
         """Returns when it was read."""
@@ -190,8 +230,9 @@ class RunDisk:
     async def _asked_to_read(self, node: str, body: bytes) -> bytes:
         jid, have = decode_question(body)
         await self.ready()
-        record = self.keeper.record(jid)
-        return pack_bin(encode_record(record) if record.rank > have else None)
+        if self.keeper.record(jid).rank <= have:
+            return pack_bin(None)
+        return pack_bin(encode_record(await self.record(jid)))
 
     async def _asked_for_jids(self, node: str, body: bytes) -> bytes:
         await self.ready()

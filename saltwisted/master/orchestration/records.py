@@ -233,7 +233,7 @@ class RunRecords:
     async def _begin(
         self, jid: str, claim: int, line: Mapping[str, Any], holds: Callable[[], bool]
     ) -> IRunWriter:
-        if self._disk.keeper.record(jid).lines:
+        if self._disk.keeper.record(jid).rank[1]:
             raise DeniedError(f"there is an orchestration {jid} already")
         term = next_term(1, claim, self._disk.keeper.record(jid).promised)
         writer = Writer(jid, term, found(self.keepers.members()))
@@ -264,7 +264,7 @@ class RunRecords:
         until = self.clock.seconds() + patience
         term = next_term(attempt, claim, self._disk.keeper.record(jid).promised)
         while True:
-            answers = Takeover(self._disk.keeper.record(jid))
+            answers = Takeover(await self._disk.record(jid))
             mine = answers.best.rank
             asked = [
                 (seat, self._look_at(seat.node, Look(jid=jid, term=term, have=mine)))
@@ -315,7 +315,7 @@ class RunRecords:
 
     async def _read(self, jid: str, enough: Rank) -> Sequence[bytes]:
         await self._disk.ready()
-        own = best = self._disk.keeper.record(jid)
+        own = best = await self._disk.record(jid)
         if best.lines and (NONE, 0) < enough <= best.rank:
             return best.lines
         for body in await self.keepers.ask_all(READ, encode_question(jid, own.rank)):
