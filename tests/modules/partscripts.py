@@ -25,13 +25,13 @@ def coded():
     import salt.utils.data
 
     found = []
-    inside = [b"a", "\u00fc", 1, None, (b"t", [b"u"]), {b"k": b"v"}, datetime.datetime(2026, 1, 2)]
+    inside = [b"a", "\\u00fc", 1, None, (b"t", [b"u"]), {b"k": b"v"}, datetime.datetime(2026, 1, 2)]
     for words in ({}, {"preserve_tuples": True}, {"keep": True}):
         found.append(salt.utils.data.decode({"x": inside, b"y": b"z"}, **words))
         found.append(salt.utils.data.encode({"x": inside[:-1], b"y": "z"}, **words))
-    found.append(salt.utils.data.decode([b"\xff"], keep=True))
+    found.append(salt.utils.data.decode([b"\\xff"], keep=True))
     try:
-        salt.utils.data.decode([b"\xff"])
+        salt.utils.data.decode([b"\\xff"])
     except UnicodeDecodeError as error:
         found.append(str(error))
     round = [b"a"]
