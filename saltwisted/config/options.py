@@ -351,7 +351,8 @@ class CommonOptions(Options):
     reactor_worker_threads: HandedOn[int] = 10
     reactor_worker_hwm: HandedOn[int] = 10000
     engines: HandedOn[list[Any]] = []
-    event_match_type: HandedOn[str] = "startswith"
+    #: How the tags of events fit those that modules listen for (salt.utils.event).
+    event_match_type: str = "startswith"
     #: Jobs to run at times: on a minion its functions, on a master runners (see automation).
     schedule: dict[str, Any] = {}
 
