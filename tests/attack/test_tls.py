@@ -34,8 +34,7 @@ KNOWN = {
     "modules/_http.py": "where the caller says verify_ssl=False",
     "worker/fetch.py": "where the caller says verify_ssl=False",
     "worker/process/ldap.py": "where the configuration says auth.ldap.no_verify",
-    "worker/git/program.py": "where the configuration says ssl_verify: False",
-    "worker/pillar/git.py": "where the configuration says git_pillar_ssl_verify: False",
+    "worker/git/program.py": "where the configuration says gitfs_ssl_verify: False",
     "transports/ssl_options.py": "where the configuration says cert_reqs: CERT_NONE",
 }
 """Where a check can be left out, and who asks for it."""

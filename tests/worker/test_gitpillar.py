@@ -234,6 +234,14 @@ class StoreTests(GitCase):
             source.directories([f"master {self.repo}"], None, None), [(first, "base", False)]
         )
 
+    def test_not_told(self) -> None:
+        """That the master fetches is said to its workers alone, and no minion is sent it."""
+        told = {"pillar_opts": True, "__git_pillar_fetched": True}
+        found = self.pillar(f"master {self.repo}", **told)["master"]
+
+        self.assertIn("git_pillar_branch", found)
+        self.assertEqual([name for name in found if "fetched" in name], [])
+
     def test_transports(self) -> None:
         """Transports that run programs, and URLs that are options, are refused."""
         for url in ("ext::sh -c id", "--upload-pack=id", "fd::7", "-x"):

@@ -24,6 +24,7 @@ from typing import Any
 from attrs import evolve
 
 from saltwisted.config.compat import COMPAT_VERSION_TEXT
+from saltwisted.config.gitpillar import FETCHED
 from saltwisted.config.secrets import without_own
 from saltwisted.domain.pillar.compile import Compiled, PillarCompiler
 from saltwisted.domain.pillar.plain import sendable
@@ -96,7 +97,10 @@ class Compilation:
             {**opts, "saltversion": COMPAT_VERSION_TEXT}, saltenv, self.settings.pillarenv
         )
         if self.settings.opts is not None:
-            self.settings = evolve(self.settings, opts=without_own(self.settings.opts))
+            self.settings = evolve(
+                self.settings,
+                opts=without_own({k: v for k, v in self.settings.opts.items() if k != FETCHED}),
+            )
         self.opts = opts
         self.pillar: Mapping[str, Any] = {}
         self.functions = NotedFunctions(
