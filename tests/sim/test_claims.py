@@ -78,6 +78,31 @@ class Young(World):
         self.heal()
 
 
+class Slow(World):
+    """A master that others join in its first minutes, on machines that are as slow to answer."""
+
+    grows = 1.0
+
+    def grow(self, names: Sequence[str]) -> None:
+        """An answer takes up to 1.6 seconds, and comes."""
+        self.delays = (0.05, 0.3, 0.8)
+        self.make("c", "c").start()
+        for name in self.dice.sample("abde", self.dice.choice((2, 3, 4))):
+            self.alone(name, self.dice.uniform(0.0, 120.0))
+
+    def longest(self, seconds: float) -> float:
+        """For how long a duty was not done, at most."""
+        undone, found = dict.fromkeys(DUTIES, 0.0), 0.0
+        while self.clock.seconds() < seconds:
+            self.advance(1.0)
+            self.meet()
+            for name, doing in self.doing.items():
+                is_done = any(each.node.life == each.life for each in doing)
+                undone[name] = 0.0 if is_done else undone[name] + 1.0
+                found = max(found, undone[name])
+        return found
+
+
 class ProblemTests(SynchronousTestCase):
     """What a member says of why it would claim nothing."""
 
@@ -280,6 +305,20 @@ class FoundingTests(SynchronousTestCase):
                 self.assertEqual(node.claims.problem(), "", f"{node.name} {seed}")
                 self.assertTrue(node.claims.would_claim())
             self.assertEqual([len(doing) for doing in world.doing.values()], [1, 1], seed)
+
+
+class SlowTests(SynchronousTestCase):
+    """Members that need long for each answer."""
+
+    def test_duties_go_on(self) -> None:
+        """
+        A duty is held, or has another holder soon, while masters join; it would be nobody's for
+        minutes if none waited for such answers.
+        """
+        self.assertLess(max(Slow(seed).longest(240.0) for seed in range(6)), 20.0)
+
+        with mock.patch("saltwisted.cluster.claims.ballots.PATIENCE", 1.0):
+            self.assertGreater(max(Slow(seed).longest(240.0) for seed in range(6)), 25.0)
 
 
 class MutationTests(SynchronousTestCase):

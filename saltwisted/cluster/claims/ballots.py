@@ -34,8 +34,11 @@ from saltwisted.interfaces import IPeers
 from saltwisted.transports.deferreds import as_deferred, let_go
 
 WORD = "claims"
-PATIENCE = 1.0
-"""Seconds that a member may take to answer."""
+PATIENCE = 2.0
+"""
+Seconds that a member may take to answer: on a machine that has much to do its disk may need one.
+Less than what is left of a term then, and what is left of ten seconds after one has run out.
+"""
 HURRY = 0.2
 """The same for one that was silent the last time: two that want the same would both wait for it."""
 
