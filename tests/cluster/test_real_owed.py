@@ -31,6 +31,7 @@ say:
         n: {{ data['data']['n'] }}
 """
 """Rendered no further before there is a file."""
+SAY = SLS.rpartition("%}\n")[2]
 JOB = """
 job:
   local.cmd.run:
@@ -67,13 +68,18 @@ class Owed(TestCase):
 
     def send(self, master: OurMaster, then: Callable[[], Any] = lambda: None, **data: Any) -> None:
         """One event of a minion, acknowledged; then the master is killed."""
+        minion = self.minion(master)
+        self.assertIsNone(minion.ask("_minion_event", tag=TAG, data=data))
+        then()
+        master.kill()
+
+    def minion(self, master: OurMaster) -> WireMinion:
+        """One that has signed in."""
         context: zmq.Context[Any] = zmq.Context()
         self.addCleanup(context.destroy, 0)
         minion = WireMinion(context, master.ret_port, "web1")
         minion.sign_in()
-        self.assertIsNone(minion.ask("_minion_event", tag=TAG, data=data))
-        then()
-        master.kill()
+        return minion
 
     def figures(self, node: OurMaster) -> dict[str, int]:
         """What its reactor has counted; nothing while it does not answer."""
@@ -135,6 +141,38 @@ class LoneTests(Owed):
 
         self.assertEqual(self.figures(master), {})
         self.assertEqual(self.rows(master), 0)
+
+    def test_a_thousand(self) -> None:
+        """
+        A thousand events at a time, each with its own SLS of ten: all are reacted to, each once, by
+        its SLS, and none is left (pains 1.2).
+        """
+        folder = os.path.dirname(self.sls)
+        for number in range(10):
+            with open(os.path.join(folder, f"burst{number}.sls"), "w") as stream:
+                stream.write(SAY.replace("say:", f"say{number}:"))
+        self.reactor = [
+            {f"site/burst/{number}/*": [os.path.join(folder, f"burst{number}.sls")]}
+            for number in range(10)
+        ]
+        master = self.master()
+        tags = [f"site/burst/{number % 10}/{number}" for number in range(1000)]
+        minion = self.minion(master)
+        events = [{"tag": tag, "data": {"data": {"n": tag}}} for tag in tags]
+        self.assertIsNone(minion.ask("_minion_event", events=events))
+
+        until("all reactions", lambda: self.figures(master).get("reacted", 0) >= 1000)
+        until("them to be struck out", lambda: not self.rows(master))
+
+        def ended() -> list[tuple[str, str]]:
+            with contextlib.closing(master.control()) as client:
+                found = client.call("receipts", event="site/burst/*", limit=5000)
+            return [(each["event"], each["result"]) for each in found if each["ended"]]
+
+        until("their ends", lambda: len(ended()) >= 1000)
+        self.assertEqual(sorted(ended()), sorted((tag, "done") for tag in tags))
+        self.assertEqual(self.figures(master)["reacted"], 1000)
+        master.kill()
 
     def test_too_late(self) -> None:
         """What is older than publish_window when the master is back is said as lost."""
