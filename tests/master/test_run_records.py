@@ -22,6 +22,7 @@ from saltwisted.domain.orchestration.words import (
     ended_line,
     holder_of,
     pack_line,
+    read_run,
     result_line,
     resumed_line,
     step_line,
@@ -30,7 +31,9 @@ from saltwisted.domain.orchestration.words import (
 from saltwisted.errors import StoreError
 from saltwisted.master.orchestration import disk as disk_module
 from saltwisted.master.orchestration.disk import RunDisk
+from saltwisted.master.orchestration.going import Going
 from saltwisted.master.orchestration.keepers import Electors
+from saltwisted.master.orchestration.kept import KeptOrchestrations
 from saltwisted.master.orchestration.records import RunRecords
 from saltwisted.master.orchestration.summaries import Summaries
 from saltwisted.transports.deferreds import as_deferred
@@ -241,6 +244,51 @@ class DiskTests(SynchronousTestCase):
         self.successResultOf(started)
         self.successResultOf(ready)
         self.assertEqual(set(disk.unfinished()), {jid_of(n) for n in range(0, 35, 3)})
+
+
+class SlowWriter:
+    """Its lines count when somebody says so."""
+
+    doubtful = False
+
+    def __init__(self) -> None:
+        self.lines = [BEGUN]
+        self.waiting: list[Deferred[None]] = []
+
+    def add(self, line: Mapping[str, Any]) -> Deferred[None]:
+        """On its way."""
+        self.lines.append(pack_line(line))
+        self.waiting.append(Deferred())
+        return self.waiting[-1]
+
+    def close(self) -> None:
+        """Nothing more."""
+
+
+class EndTests(SynchronousTestCase):
+    """A run that ends while the line of a step is on its way to the disks."""
+
+    def test_step_on_its_way(self) -> None:
+        """The step is interrupted, whoever ends the run: no run that is over has one that runs."""
+        for stops in (False, True):
+            writer = SlowWriter()
+            nobody: Any = None
+            kept = KeptOrchestrations(
+                Clock(), "a", nobody, nobody, lambda: 110.0, nobody, lambda: "continue", nobody
+            )
+            goings = kept._goings
+            going = goings.add(Going(read_run(JID, writer.lines), writer))
+            begun = as_deferred(goings.write(going, step_line(0, "7", "a", 101.0)))
+            ended = as_deferred(kept._stop(JID, "kim") if stops else goings.over(JID, {}))
+            for number in range(3):
+                writer.waiting[number].callback(None)
+
+            self.successResultOf(begun)
+            self.successResultOf(ended)
+            run = read_run(JID, writer.lines)
+            self.assertEqual(run.state.value, "stopped" if stops else "interrupted")
+            self.assertEqual(run.steps[0].state.value, "interrupted")
+            self.assertEqual(going.run.shown(), run.shown())
 
 
 class ListTests(SynchronousTestCase):

@@ -25,17 +25,32 @@ class Going:
     A run that goes on here.
 
     @ivar attach: steps whose job has a jid from another node, or another life.
+    @ivar coming: lines that are written and do not count yet.
     """
 
     run: Run
     writer: IRunWriter
     attach: dict[int, str] = field(factory=dict)
     stopping: str = ""
+    coming: list[Mapping[str, Any]] = field(factory=list)
+
+    def running(self) -> dict[int, str]:
+        """
+        The steps that have begun and not ended, and the jids of their jobs; also those of which
+        that does not count yet: it will, with whatever is written after it.
+        """
+        found = {step.number: step.jid for step in self.run.running()}
+        begun = [line for line in self.coming if line.get("what") == "step"]
+        return {**found, **{line["n"]: str(line["jid"]) for line in begun}}
 
     async def write(self, line: Mapping[str, Any]) -> None:
         """Returns when it counts."""
         number = len(self.writer.lines)
-        await self.writer.add(line)
+        self.coming.append(line)
+        try:
+            await self.writer.add(line)
+        finally:
+            self.coming.remove(line)
         # As it is kept: whoever takes over knows no more
         self.run.read(unpack_line(self.writer.lines[number]))
 
@@ -117,8 +132,8 @@ class Goings:
             return
         lines: list[Mapping[str, Any]] = []
         why = str(outcome.get("why", ""))
-        for step in going.run.running():
-            lines.append(interrupted_line(step.number, why or "its process ended", self.now()))
+        for number in going.running():
+            lines.append(interrupted_line(number, why or "its process ended", self.now()))
         states = {step.state for step in going.run.steps}
         how = "done" if states <= {StepState.DONE, StepState.SKIPPED} else "failed"
         how = "interrupted" if lines else how

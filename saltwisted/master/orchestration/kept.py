@@ -277,9 +277,9 @@ class KeptOrchestrations:
         going = self._goings.of(jid)
         why = going.stop(user)
         lines: list[Mapping[str, Any]] = []
-        for step in going.run.running():
-            left = f"{why}; job {step.jid} was not waited for" if step.jid else why
-            lines.append(interrupted_line(step.number, left, self._now()))
+        for number, job in going.running().items():
+            left = f"{why}; job {job} was not waited for" if job else why
+            lines.append(interrupted_line(number, left, self._now()))
         self._goings.kill(jid, why)
         await self._goings.end(going, [*lines, ended_line("stopped", self._now(), why)])
         return going.run
