@@ -3,7 +3,8 @@ Real nodes that are killed in chosen steps: what becomes of each kind of step, b
 C{orchestrate_takeover}.
 
 One cluster of three nodes with a minion that is linked to all of them does all cases, one after the
-other. C{SALTWISTED_LONG=1} kills a node in each kind of step.
+other. C{SALTWISTED_LONG=1} kills a node in each kind of step,
+in one that is not published yet, and where nothing is written down.
 """
 
 from __future__ import annotations
@@ -248,7 +249,7 @@ class WaysTests(SynchronousTestCase):
         self.assertEqual(self.ended(jid)["state"], "done")
         self.assertEqual(self.traces(), ["held", "last"])
 
-    def case_off(self) -> None:
+    def each_off(self) -> None:
         """
         C{orchestrate_takeover: off}: nothing is written down, a run ends with its node, and nobody
         goes on with it, not even that node when it is back.
@@ -280,7 +281,7 @@ class WaysTests(SynchronousTestCase):
         self.assertIn(run["node"], ("b", "c"))
         self.assertEqual(self.traces(), ["restart", "last"])
 
-    def case_not_published(self) -> None:
+    def each_not_published(self) -> None:
         """
         A step whose job is not out yet when its node dies, since the minion did not say that it is
         there, is published by another node under the jid that was written down.
