@@ -19,7 +19,7 @@ from twisted.logger import Logger, LogLevel, formatEvent
 from twisted.protocols import amp
 from twisted.trial.unittest import TestCase
 
-from saltwisted.cluster.links import peers
+from saltwisted.cluster.links import link, peers
 from saltwisted.cluster.links.peers import Peers
 from saltwisted.domain.replica.certificates import NodeKey
 from saltwisted.errors import RemoteError, RequestTimeout, TransportClosed
@@ -137,9 +137,11 @@ class LinkTests(Pair):
     def test_in_turns(self) -> Deferred[Any]:
         """
         However many words one read brings, a turn of the reactor works on a portion of them, in
-        their order; the last count too when the peer hangs up behind them.
+        their order; the last count too when the peer hangs up behind them, whichever of the two
+        connections ends first.
         """
         self.patch(turns, "PORTION", -1.0)
+        self.patch(link, "LAST_WORDS", 60.0)
 
         async def play() -> None:
             turn = 0
@@ -149,17 +151,22 @@ class LinkTests(Pair):
                 turn += 1
 
             counting = LoopingCall(count)
-            ours, _ = await self.linked()
+            ours, theirs = await self.linked()
             got: list[tuple[int, bytes]] = []
-            self.b.peers.answer("row", lambda node, body: got.append((turn, body)))
+
+            def row(node: str, body: bytes) -> None:
+                got.append((turn, body))
+                if len(got) == 20:
+                    theirs.bulk.transport.abortConnection()
+                    ours.close("a test", polite=True)
+
+            self.b.peers.answer("row", row)
             self.addCleanup(counting.stop)
             counting.start(0)
             sent = [b"%d" % number for number in range(60)]
 
             for body in sent:
                 ours.tell("row", body)
-            await until(lambda: len(got) > 20, "some")
-            ours.close("a test", polite=True)
             await until(lambda: len(got) == len(sent), "all of them")
 
             self.assertEqual([body for _, body in got], sent)

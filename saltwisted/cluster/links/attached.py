@@ -181,7 +181,7 @@ class Attachments:
         if link is None or link.session.key != session.key or link.dialled or link.closed:
             return None
         if purpose == PURPOSE_BULK:
-            return link.bulk if link.bulk.transport is None else None
+            return link.bulk if link.bulk.transport is None and not link.bulk.ended else None
         factory = self._streams.get(purpose)
         if factory is None:
             return None

@@ -51,6 +51,8 @@ QUIET = 3.0
 """Seconds without a byte from the peer after which it is asked whether it is there."""
 DEAD = 10.0
 """Seconds without a byte after which the link is given up."""
+LAST_WORDS = 1.0
+"""Seconds for what a peer has said before it hung up."""
 _SLICE = 64 * 1024
 
 Answer = Callable[[str, bytes], Any]
@@ -69,6 +71,7 @@ class Bulk(Protocol):
         self._writing = False
         self.waiting = 0
         self.hurry: IDelayedCall | None = None
+        self.ended = False
 
     def connectionMade(self) -> None:
         """Send what waited for us."""
@@ -136,7 +139,10 @@ class Bulk(Protocol):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Without it the link is not a link."""
         _no_hurry(self)
-        self._link.close("the bulk connection was lost")
+        # It may take a second until the link ends, which hangs up on what it has
+        self._paused, self.transport, self.ended = True, None, True
+        # A peer that hangs up hangs up both: its last words may still stand in line
+        self._link.wire.after_last_words(lambda: self._link.close("the bulk connection was lost"))
 
 
 @implementer(IPushProducer)
@@ -151,6 +157,8 @@ class Wire(amp.AMP):
     def __init__(self, link: Link, clock: Any) -> None:
         self._link = link
         self.hurry: IDelayedCall | None = None
+        self._clock = clock
+        self._end: IDelayedCall | None = None
         self._boxes: Line[amp.Box] = Line(clock, self._take, self._standing)
         super().__init__()
 
@@ -194,9 +202,21 @@ class Wire(amp.AMP):
         if transport is not None:
             (transport.pauseProducing if stands else transport.resumeProducing)()
 
+    def after_last_words(self, end: Callable[[], None]) -> None:
+        """When nothing that the peer has said stands in line, or its time is over."""
+        if self._boxes and self._end is None:
+            self._end = self._clock.callLater(LAST_WORDS, end)
+        elif not self._boxes:
+            end()
+
+    def _no_end(self) -> None:
+        if self._end is not None and self._end.active():
+            self._end.cancel()
+
     def forget(self) -> None:
         """Nothing that the peer has said and that stands in line counts any more."""
         self._boxes.stop()
+        self._no_end()
 
     def pauseProducing(self) -> None:
         """The peer does not keep up: words wait with the link."""
@@ -228,6 +248,7 @@ class Wire(amp.AMP):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Both connections end together; what came before that counts."""
         self._boxes.drain()
+        self._no_end()
         super().connectionLost(reason)
         _no_hurry(self)
         self._link.close("the connection was lost")
