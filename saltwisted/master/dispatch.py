@@ -171,11 +171,13 @@ class Dispatcher:
         exact: bool = False,
         own: bool = False,
         goes_out: bool = True,
+        again: bool = False,
     ) -> dict[str, Any]:
         """
         As L{publish}, where the job may have been published before under the jid of its load, on
         this node or another: those that it was published for, who were C{told}, do not get it
-        again. With the answer comes what they have C{returned}.
+        again. With the answer comes what they have C{returned}; it is there, too, if the job goes
+        out C{again}, whose minions are to be given time.
 
         @param goes_out: whether the others get it; else the whole list was published before, even
             if there is no record of that here.
@@ -186,7 +188,8 @@ class Dispatcher:
             return await self._published(chosen, list(load["tgt"]), list(load["tgt"]))
         job = await self._ground.jobs.job(chosen) if chosen else None
         if job is None or job.get("claimed"):
-            return await self.publish(load, user, jid, exact, own)
+            published = await self.publish(load, user, jid, exact, own, again)
+            return {**published, "returned": {}} if again else published
         # It judges whose the jid is as well
         minions = list((await self.chosen.part(chosen, load, user)).minions)
         more: list[str] = []
@@ -196,9 +199,9 @@ class Dispatcher:
             minions = [name for name in minions if name in wanted]
         told = list(minions)
         if more:
-            rest = await self.publish({**load, "tgt": more}, user, jid, exact, own)
+            rest = await self.publish({**load, "tgt": more}, user, jid, exact, own, again)
             if not minions:
-                return rest
+                return {**rest, "returned": {}} if again else rest
             minions += rest["minions"]
         return await self._published(chosen, minions, told)
 
@@ -289,11 +292,12 @@ class Dispatcher:
         exact: bool = False,
         own: bool = False,
         publish: str = "all",
+        again: bool = False,
     ) -> AsyncIterator[dict[str, Any]]:
         """
         Publish a job and follow it to its end.
 
-        @param exact: as for L{publish}, and C{own}.
+        @param exact: as for L{publish}, and C{own}, C{again}.
         @param publish: C{rest}: as L{publish_rest} does; C{none}: as that does when nothing goes
             out.
 
@@ -309,7 +313,7 @@ class Dispatcher:
         }
         return AwaitedJob(
             self._ground,
-            partial(ways[publish], exact=exact, own=own),
+            partial(ways[publish], exact=exact, own=own, again=again),
             self.new_jid,
             dict(load),
             user,

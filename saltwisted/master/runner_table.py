@@ -101,11 +101,12 @@ class Run:
         timeout: Any = None,
         gather_job_timeout: Any = None,
         goes_out: bool = True,
+        again: bool = False,
     ) -> AsyncIterator[dict[str, Any]]:
         """As L{publish}, of a job that may have been published; see L{Dispatcher.publish_rest}."""
         ctx, how = self.ctx, "rest" if goes_out else "none"
         return ctx.dispatcher.run(
-            load, self.user, timeout, gather_job_timeout, self.exact, publish=how
+            load, self.user, timeout, gather_job_timeout, self.exact, publish=how, again=again
         )
 
     def show_by(self, outputter: str) -> None:

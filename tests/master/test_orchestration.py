@@ -206,6 +206,40 @@ class OrchestrationTests(SynchronousTestCase):
         self.assertEqual((answer["jid"], answer["retcode"]), (jid, 0))
         self.assertEqual(answer["return"]["data"], {"rig_master": FINE})
 
+    def test_minion_comes_after_the_takeover(self) -> None:
+        """
+        A minion that finds this master only after a run has gone on here gets the job of the next
+        step, and is waited for meanwhile. Later on, who is silent is given up as ever.
+        """
+        minion = RigMinion(self.rig, "web1").accepted()
+        d = self.begin()
+        self.successResultOf(self.child.ask("run_begin", chunks=[{"state": "salt"}], pillar=""))
+        self.child.end("was ended by SIGKILL")
+        self.successResultOf(d)
+        _, jid, run = self.rig.kept.calls[0]
+        d = Deferred.fromCoroutine(self.rig.orchestrating.resume(jid, run, {}, {}))
+        self.rig.ctx.sessions.forget("web1")
+        job = {"tgt": "web1", "fun": "test.ping", "jid": "20260101000000000007"}
+        asked = self.ask("run", orchestration=jid, **job)
+        self.rig.clock.pump([1.0] * 10)
+
+        self.rig.subscribed.add("web1")
+        self.rig.connected.add("192.0.2.1")
+        self.rig.clock.pump([1.0] * 30)
+        self.assertNoResult(asked)
+
+        out = [one["tgt"] for one in self.rig.published_jobs() if one["jid"] == job["jid"]]
+        self.assertEqual(out, ["web1", ["web1"]])
+        minion.ask("_return", jid=job["jid"], fun="test.ping", retcode=0, **{"return": True})
+        kinds = [item["kind"] for item in self.successResultOf(asked)]
+        self.assertEqual(kinds, ["published", "return"])
+        self.rig.clock.pump([1.0] * 30)
+        late = self.ask("run", orchestration=jid, **{**job, "jid": "20260101000000000008"})
+        self.rig.clock.pump([1.0] * 25)
+        self.assertEqual([item["kind"] for item in self.successResultOf(late)][-1], "missing")
+        self.finish(FINE)
+        self.successResultOf(d)
+
     def test_cancelled(self) -> None:
         """Who does not wait any more ends the run."""
         d = self.begin()

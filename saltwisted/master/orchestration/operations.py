@@ -83,7 +83,8 @@ class OrchestrationOperations:
             if secret:
                 load["kwargs"] = marked(load["kwargs"])
             again: Sequence[str] = ()
-            async for item in active.run.publish_rest(load, *times, goes_out):
+            late = self._orchestrating.is_just_taken_over(active)
+            async for item in active.run.publish_rest(load, *times, goes_out, late):
                 if item["kind"] == "published":
                     jid, told = item["jid"], set(item["told"])
                     if not jid:

@@ -55,6 +55,7 @@ class Active:
     @ivar left: whether others may go on with it.
     @ivar progress: who is told of its steps; nobody before it was compiled.
     @ivar lows: the calls of steps that act, by the jid of each.
+    @ivar taken_over: when this master began to go on with it; C{None} if it began here.
     """
 
     run: Run
@@ -68,6 +69,7 @@ class Active:
     progress: Progress | None = None
     child: Any = field(default=None, repr=False)
     lows: dict[str, Mapping[str, Any]] = field(factory=dict, repr=False)
+    taken_over: float | None = None
 
     @property
     def jid(self) -> str:
@@ -170,6 +172,8 @@ class Orchestrating:
         if len(self._active) >= MOST:
             raise RemoteError("SaltInvocationError", f"more than {MOST} orchestrations at once")
         active = Active(run, what, above, CAUSE.get())
+        if what.get("do") == "resume":
+            active.taken_over = self._ground.clock.seconds()
         self._active[run.jid] = active
         payload = {
             **what,
@@ -306,6 +310,13 @@ class Orchestrating:
         except SaltwistedError as error:
             self.stop(jid, str(error))
             raise
+
+    def is_just_taken_over(self, active: Active) -> bool:
+        """Whether it, or the run whose step it is, has minions still on their way to here."""
+        earliest = self._ground.clock.seconds() - float(self._ground.config.publish_window)
+        runs = (self._active.get(jid) for jid in (active.jid, *active.above))
+        times = (each.taken_over for each in runs if each is not None)
+        return any(since is not None and since > earliest for since in times)
 
     def unheard(
         self, active: Active, jid: str, minions: Collection[str], idle: Collection[str]
