@@ -321,6 +321,34 @@ class LowStateTests(SynchronousTestCase):
             self.assertEqual(tar.getnames(), ["minion.pub", "minion.pem"])
         self.assertIn("made", self.api.rig.keys.accepted_ids())
 
+    def test_causes(self) -> None:
+        """
+        What is wrong with a request is said in words of its own, and is never status 500
+        (pains-next 2.4). Only logins say no more than that they failed (T-EAUTH-4).
+        """
+        reader = self.api.login("reader")
+        causes: list[tuple[str, dict[str, Any], int, str]] = [
+            ("", PING, 401, "No permission -- see authorization schemes"),
+            ("0" * 40, PING, 401, "No permission -- see authorization schemes"),
+            (reader, {**PING, "fun": "cmd.run"}, 401, "Authorization error occurred."),
+            (reader, ARG, 401, "occurred for user reader."),
+            (self.token, {**PING, "client": "nosuch"}, 400, "Invalid client specified: 'nosuch'"),
+            (self.token, {"tgt": "*", "fun": "test.ping"}, 400, "Invalid client specified: 'None'"),
+            (self.token, {**PING, "client": "ssh"}, 400, "saltwisted has no salt-ssh."),
+            (self.token, {"client": "local", "tgt": "*"}, 400, "A lowstate needs 'fun'"),
+            (self.token, {"client": "local", "fun": "test.ping"}, 400, "needs 'tgt', the target"),
+            (self.token, {**ARG, "fun": "no.such"}, 400, "'no.such' is not available."),
+            (self.token, {**ARG, "fun": "jobs.lookup_jid", "arg": []}, 200, "Passed invalid arg"),
+            (self.token, {**PING, "tgt": "none*"}, 200, '{"return": [{}]}'),
+        ]
+        for token, chunk, status, words in causes:
+            reply = self.api.ask("POST", "/", [chunk], token=token)
+            self.assertEqual(reply.status, status, chunk)
+            self.assertIn(words, reply.text)
+        reply = self.api.ask("POST", "/", body=b"{", token=self.token)
+        self.assertEqual(reply.status, 400)
+        self.assertIn("Invalid JSON document", reply.text)
+
     def test_disabled(self) -> None:
         """A client that is not named is refused, with the option that names it."""
         api = ApiRig(self, netapi_enable_clients=["runner"])
