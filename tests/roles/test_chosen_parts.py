@@ -7,13 +7,14 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.testing import MemoryReactorClock
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.config.options import MasterConfig
 from saltwisted.errors import ConfigError
 from saltwisted.kinds import FILES, JOB_STORE, MINION_CACHE, Kind, Parts
+from saltwisted.master.site import SiteFunctions
 from saltwisted.roles import stores as roles_stores
 from saltwisted.roles.clusterjobs import ClusterJobs
 from saltwisted.roles.master import Master
@@ -93,6 +94,8 @@ class ChosenPartsTests(SynchronousTestCase):
         )
         master = Master(stores, stores.seams())
         cache.put("grains", "web1", {"os": "Debian"})
+        # Modules of the site's own are looked for in a thread
+        self.patch(SiteFunctions, "learn", lambda functions: succeed(None))
 
         def run(fun: str, *arg: Any) -> Any:
             call = master.ctx.runner(fun, list(arg), {}, "root")

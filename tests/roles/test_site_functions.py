@@ -26,6 +26,7 @@ from saltwisted.transports.callpool import PoolLimits
 from saltwisted.transports.workers import WarmPool
 from saltwisted.wire.msgpack import unpack
 from saltwisted.worker.process.warm import exec_warm_parent
+from tests.transports.test_ipc import awaited
 
 RUNNERS = '''
 """Runners of the site."""
@@ -171,6 +172,7 @@ class ProcessTests(TestCase):
             return str(error)
         raise AssertionError(found)
 
+    @awaited
     async def test_own_words(self) -> None:
         """What a runner and its programs write, log and fire is told, in order and whole."""
         found = await self.call("mysite.hello", "Kim", shout=True)
@@ -182,6 +184,7 @@ class ProcessTests(TestCase):
         self.assertIn({"log": "warning", "text": "careful, Kim"}, self.told)
         self.assertIn({"progress": {"data": 50}}, self.told)
 
+    @awaited
     async def test_described(self) -> None:
         """Names, words and arguments are known without a call; files that fail are not there."""
         await self.runners.learn()
@@ -191,6 +194,7 @@ class ProcessTests(TestCase):
         self.assertEqual(hello.__doc__, "Say hello.")
         self.assertNotIn("fopen", self.runners["mysite"].FUNCTIONS)
 
+    @awaited
     async def test_bad_files(self) -> None:
         """A file that raises or ends its process at import is named; one that forks works."""
         for module, why in (("ends", "exited with status 7"), ("raises", "not today")):
@@ -199,6 +203,7 @@ class ProcessTests(TestCase):
             self.assertIn(why, text)
         self.assertEqual(await self.call("forks.here"), "here")
 
+    @awaited
     async def test_ends(self) -> None:
         """However a function ends its process, its caller is told, and the next call works."""
         for fun, why in (
@@ -213,6 +218,7 @@ class ProcessTests(TestCase):
             self.assertIn(why, text)
             self.assertEqual(await self.call("mysite.plain"), "a_master")
 
+    @awaited
     async def test_hangs(self) -> None:
         """One that hangs is ended with the programs that it has started."""
         (self.base / "extmods" / "runners" / "slow.py").write_text(
@@ -233,25 +239,30 @@ class ProcessTests(TestCase):
         except OSError:
             return False
 
+    @awaited
     async def test_forks(self) -> None:
         """Of two processes that come back from a function, one answers."""
         self.assertEqual(await self.call("mysite.forks"), "parent")
 
+    @awaited
     async def test_changes(self) -> None:
         """Environment, paths, directory, streams and modules are as ever for the next call."""
         self.assertEqual(await self.call("mysite.changes"), "changed")
         self.assertEqual(await self.call("mysite.looks"), [True, True, True, "1"])
 
+    @awaited
     async def test_threads(self) -> None:
         """C{__salt__} and C{__opts__} are there in threads: ten with a hundred calls each."""
         self.assertEqual(await self.call("mysite.threads"), [1000, True])
 
+    @awaited
     async def test_answers(self) -> None:
         """A return code fails the run; what msgpack has no word for arrives all the same."""
         self.assertEqual(await self.call("mysite.code"), "said")
         self.assertTrue(self.run_.failed)
         self.assertEqual(await self.call("mysite.odd"), {"a": [1], 2: [b"x", str(1 << 70)]})
 
+    @awaited
     async def test_loud(self) -> None:
         """Much output arrives whole, a line of 200 000 bytes in pieces."""
         self.assertEqual(await self.call("mysite.loud"), "loud")
@@ -259,6 +270,7 @@ class ProcessTests(TestCase):
         said = "".join(item["say"].replace("\n", "") for item in self.told)
         self.assertEqual((said.count("x"), said.count("y")), (99 * 4000, 200000))
 
+    @awaited
     async def test_wheel(self) -> None:
         """A wheel function likewise."""
         wheel = SiteFunctions(self.ground, self.pool, "wheel", {})
@@ -290,6 +302,7 @@ class PillarTests(TestCase):
 
     timeout = 60
 
+    @awaited
     async def test_put_back(self) -> None:
         """
         What it changes of its process is put back before the next minion's; of two processes that
