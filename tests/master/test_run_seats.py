@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -21,7 +21,7 @@ from saltwisted.domain.orchestration.words import (
     result_line,
     step_line,
 )
-from saltwisted.errors import TakenOver
+from saltwisted.errors import StoreError, TakenOver
 from saltwisted.master.orchestration.keepers import Electors, alone
 from saltwisted.master.orchestration.protocols import IRunWriter
 from saltwisted.master.orchestration.records import RunRecords
@@ -198,6 +198,19 @@ class SeatsTests(SynchronousTestCase):
         self.cut("b")
 
         self.write(writer)
+
+    def test_read_with_a_full_disk(self) -> None:
+        """What another node has is shown, though it cannot be written here; that is no failure."""
+        self.cut("c")
+        writer = self.begin()
+        self.write(writer)
+        self.patch(MemoryStore, "write", lambda *args: fail(StoreError("no space left")))
+        self.meet("bc")
+
+        found = self.wait(self.records["c"].read(JID))
+
+        self.assertEqual(tuple(found), tuple(writer.lines))
+        self.assertEqual(self.flushLoggedErrors(), [])
 
     def test_namesake(self) -> None:
         """A node that was made anew has nothing, and does not count for its namesake's seat."""

@@ -558,6 +558,8 @@ class Moving(OrchWorld):
 
     grows = 0.0
     sizes = (3,)
+    apart: tuple[float, ...] = (5.0, 25.0, 25.0)
+    growing: tuple[float, ...] = (20.0, 110.0, 170.0, 170.0)
 
     def run(self) -> None:
         """All of it."""
@@ -577,11 +579,11 @@ class Moving(OrchWorld):
             self.cuts.add(frozenset((node.name, away)))
             self.cut(node, self.nodes[away])
         # Some have ended when all is healed, and some have not
-        self.pass_by(self.dice.choice((5.0, 25.0, 25.0)))
+        self.pass_by(self.dice.choice(self.apart))
         self.heal()
         for name in "de":
             self.alone(name, self.dice.uniform(0.0, 5.0))
-        self.pass_by(self.dice.choice((20.0, 110.0, 170.0, 170.0)))
+        self.pass_by(self.dice.choice(self.growing))
         for node in others:
             node.kill()
         self.pass_by(self.dice.choice((10.0, 25.0)))
@@ -592,6 +594,13 @@ class Moving(OrchWorld):
             self.advance(1.0)
             self.meet()
         self.advance(seconds % 1.0)
+
+
+class Missed(Moving):
+    """All runs have ended behind the cut, and the newcomers vote, when the others are killed."""
+
+    apart = (25.0,)
+    growing = (170.0,)
 
 
 if __name__ == "__main__":

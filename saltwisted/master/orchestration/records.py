@@ -21,6 +21,7 @@ from saltwisted.domain.orchestration.copies import (
     NONE,
     Look,
     Rank,
+    Record,
     Reply,
     Send,
     Takeover,
@@ -327,9 +328,16 @@ class RunRecords:
             if found.jid == jid and found.rank > best.rank:
                 best = found
         if best.rank > self._disk.keeper.record(jid).rank:
-            learned = Deferred.fromCoroutine(self._disk.learn(best))
-            let_go(learned, self.log, "lines were not written")
+            let_go(self._learn(best), self.log, "lines were not written")
         return best.lines
+
+    async def _learn(self, best: Record) -> None:
+        try:
+            await self._disk.learn(best)
+        except StoreError as error:
+            # Whoever asks next is told by the same node
+            words = "what others have of orchestration {jid} was not written: {why}"
+            self.log.warn(words, jid=best.jid, why=str(error))
 
     def heads(self) -> Awaitable[Mapping[str, Rank]]:
         """Of all that can be asked."""
