@@ -26,7 +26,13 @@ from saltwisted.transports.deferreds import awaited, let_go
 
 RESUME = "orchresume"
 PATIENCE = 10.0
-"""Seconds that a run waits to be begun while this node has just started, or hears no majority."""
+"""Seconds that it is tried to take a run over."""
+SETTLING = 30.0
+"""
+Seconds that a run waits to be begun while this node hears no majority, or has just started: when
+all nodes of a cluster were restarted, they keep to what they granted before, and that takes longer
+than one term.
+"""
 LOOK_EVERY = 1.0
 AGAIN = 2.0
 """Seconds after which it is given up, and later tried again, to take over what cannot be yet."""
@@ -99,7 +105,7 @@ class Successor:
 
     async def may_begin(self, jid: str) -> None:
         try:
-            await self.leases.held(PATIENCE)
+            await self.leases.held(SETTLING)
         except TwistedTimeout as error:
             why = self._claims.problem() or "this node has not got its duty yet"
             raise DeniedError(f"orchestration {jid} may not begin: {why}") from error
