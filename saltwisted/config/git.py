@@ -130,6 +130,19 @@ class GitRemote:
         """What people are told of it: its name, or its URL without credentials."""
         return self.name or shown(self.url)
 
+    def reached(self) -> dict[str, Any]:
+        """Where it is and how it is reached, as what fetches it takes that; secrets included."""
+        return {
+            "url": self.url,
+            "refspecs": list(self.refspecs),
+            "user": self.user,
+            "password": self.password,
+            "privkey": self.privkey,
+            "passphrase": self.passphrase,
+            "proxy": self.proxy,
+            "ssl_verify": self.ssl_verify,
+        }
+
 
 def shown(url: str) -> str:
     """A URL without user, password, and whatever else may be a secret."""

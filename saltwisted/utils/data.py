@@ -5,11 +5,10 @@ Nested data: looked into, compared, put into other shapes.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from saltwisted.domain.render import datafilters, textfilters, tree
-from saltwisted.domain.render.errors import FilterError
 from saltwisted.modules import _data
 from saltwisted.utils import stringutils
 from saltwisted.utils._own import own
@@ -17,6 +16,7 @@ from saltwisted.worker import renderfilters
 
 compare_dicts = own(__name__, datafilters.compare_dicts)
 compare_lists = own(__name__, datafilters.compare_lists)
+encode = own(__name__, datafilters.encode_values)
 encode_dict = own(__name__, datafilters.encode_dict)
 encode_list = own(__name__, datafilters.encode_list)
 exactly_n = own(__name__, datafilters.exactly_n_true)
@@ -59,54 +59,7 @@ def decode(
             return value.isoformat()
         return stringutils.to_str(value, encoding, errors, normalize)
 
-    return _each(data, text, keep, preserve_dict_class, preserve_tuples, ())
-
-
-def encode(
-    data: Any,
-    encoding: Any = None,
-    errors: str = "strict",
-    keep: bool = False,
-    preserve_dict_class: bool = False,
-    preserve_tuples: bool = False,
-) -> Any:
-    """Data with all texts in it as bytes; tuples become lists."""
-
-    def coded(value: Any) -> Any:
-        return stringutils.to_bytes(value, encoding, errors)
-
-    return _each(data, coded, keep, preserve_dict_class, preserve_tuples, ())
-
-
-def _each(
-    data: Any,
-    change: Callable[[Any], Any],
-    keep: bool,
-    same_class: bool,
-    tuples: bool,
-    above: tuple[int, ...],
-) -> Any:
-    """Change each value in nested data; what contains itself ends there with C{None}."""
-    if id(data) in above:
-        return None
-
-    def inside(value: Any) -> Any:
-        return _each(value, change, keep, same_class, tuples, (*above, id(data)))
-
-    if isinstance(data, Mapping):
-        pairs = [(inside(key), inside(value)) for key, value in data.items()]
-        return type(data)(pairs) if same_class else dict(pairs)  # type: ignore[call-arg]
-    if isinstance(data, (list, tuple)):
-        found = [inside(value) for value in data]
-        return tuple(found) if tuples and isinstance(data, tuple) else found
-    try:
-        return change(data)
-    except (TypeError, FilterError):
-        return data
-    except UnicodeError:
-        if keep:
-            return data
-        raise
+    return datafilters.each_value(data, text, keep, preserve_dict_class, preserve_tuples)
 
 
 def traverse_dict(data: Any, key: str, default: Any = None, delimiter: str = ":") -> Any:

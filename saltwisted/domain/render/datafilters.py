@@ -109,28 +109,53 @@ def encode_values(
     preserve_dict_class: bool = False,
     preserve_tuples: bool = False,
 ) -> Any:
-    """Every text in nested data as bytes."""
+    """Every text in nested data as bytes; tuples become lists."""
 
     def encode(item: Any) -> Any:
-        if isinstance(item, Mapping):
-            made: Any = item.__class__() if preserve_dict_class else {}
-            for key, value in item.items():
-                made[encode(key)] = encode(value)
-            return made
-        if isinstance(item, tuple) and preserve_tuples:
-            return tuple(encode(one) for one in item)
-        if isinstance(item, (list, tuple)):
-            return [encode(one) for one in item]
-        try:
-            return to_bytes(item, encoding, errors)
-        except TypeError:
-            return item
-        except UnicodeEncodeError:
-            if keep:
-                return item
-            raise
+        return to_bytes(item, encoding, errors)
 
-    return encode(data)
+    return each_value(data, encode, keep, preserve_dict_class, preserve_tuples)
+
+
+def each_value(
+    data: Any,
+    change: Callable[[Any], Any],
+    keep: bool,
+    preserve_dict_class: bool,
+    preserve_tuples: bool,
+) -> Any:
+    """
+    Nested data with each value and each key changed; what contains itself ends there with C{None}.
+
+    @param change: what raises C{TypeError} or L{FilterError} for a value leaves it as it is.
+    @param keep: so does what raises C{UnicodeError}.
+    """
+    above: list[int] = []
+
+    def walk(item: Any) -> Any:
+        if not isinstance(item, (Mapping, list, tuple)):
+            try:
+                return change(item)
+            except (TypeError, FilterError):
+                return item
+            except UnicodeError:
+                if keep:
+                    return item
+                raise
+        if id(item) in above:
+            return None
+        above.append(id(item))
+        made: Any
+        if isinstance(item, Mapping):
+            made = item.__class__() if preserve_dict_class else {}
+            for key, value in item.items():
+                made[walk(key)] = walk(value)
+        else:
+            made = [walk(one) for one in item]
+        above.pop()
+        return tuple(made) if preserve_tuples and isinstance(item, tuple) else made
+
+    return walk(data)
 
 
 def encode_dict(

@@ -195,14 +195,7 @@ def fetch_request(remote: PillarRemote, folder: str, now: float) -> dict[str, An
     """What L{repository.Fetch} is to do."""
     return {
         "folder": folder,
-        "url": remote.url,
-        "refspecs": list(remote.refspecs),
-        "user": remote.user,
-        "password": remote.password,
-        "privkey": remote.privkey,
-        "passphrase": remote.passphrase,
-        "proxy": remote.proxy,
-        "ssl_verify": remote.ssl_verify,
+        **remote.reached(),
         "seconds": SECONDS,
         "most": MOST,
         "now": now,
