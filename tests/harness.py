@@ -287,6 +287,34 @@ class OurMaster(Daemon):
         """A client of its control socket."""
         return ControlClient(path=self.socket_path)
 
+    def ask(self, op: str, **args: Any) -> Any:
+        """The answer of an operation of its control socket."""
+        with ControlClient(path=self.socket_path, timeout=60.0) as client:
+            return client.call(op, **args)
+
+    def hears(self, minion: str) -> bool:
+        """Whether a minion answers it."""
+        call = {"fun": "salt.execute", "arg": [minion, "test.ping"], "kwarg": {}}
+        try:
+            answer = self.ask("runner", **call)
+        except (RemoteError, TransportClosed):
+            return False
+        return bool(answer["return"] == {minion: True})
+
+    def orchestrate(self, sls: str, **pillar: Any) -> str:
+        """Begin an orchestration; its jid."""
+        kwarg = {"pillar": pillar} if pillar else {}
+        call = {"fun": "state.orchestrate", "arg": [sls], "kwarg": kwarg, "async": True}
+        return str(self.ask("runner", **call)["jid"])
+
+    def orchestration(self, jid: str) -> dict[str, Any]:
+        """What it says of an orchestration, with results; no state while it does not answer."""
+        try:
+            found: dict[str, Any] = self.ask("orch.show", jid=jid, results=True)
+        except (RemoteError, TransportClosed):
+            found = {"state": "", "node": "", "why": "", "steps": []}
+        return found
+
     def command(
         self, name: str, *args: str, check: bool = False, seconds: float = 90
     ) -> subprocess.CompletedProcess[str]:

@@ -7,12 +7,9 @@ on at one of them. It takes two minutes, since newcomers vote late: C{SALTWISTED
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
-from saltwisted.errors import RemoteError, TransportClosed
-from saltwisted.worker.control import ControlClient
 from tests.cluster.real import OurNode, do_all_vote, join_all, nodes
 from tests.harness import OurMinion, scratch, until, write_config
 
@@ -58,22 +55,6 @@ class JoinTests(SynchronousTestCase):
         self.addCleanup(self.minion.kill)
         self.minion.up()
 
-    def ask(self, node: OurNode, op: str, **args: Any) -> Any:
-        """An operation of a node."""
-        client = ControlClient(path=node.socket_path, timeout=30.0)
-        try:
-            return client.call(op, **args)
-        finally:
-            client.close()
-
-    def hears(self, node: OurNode) -> bool:
-        """Whether the minion answers a node."""
-        try:
-            answer = self.ask(node, "runner", fun="salt.execute", arg=["m1", "test.ping"], kwarg={})
-        except (RemoteError, TransportClosed):
-            return False
-        return bool(answer["return"] == {"m1": True})
-
     def traces(self) -> list[str]:
         """The steps that have run."""
         try:
@@ -82,22 +63,12 @@ class JoinTests(SynchronousTestCase):
         except FileNotFoundError:
             return []
 
-    def state(self, node: OurNode, jid: str) -> str:
-        """Of the run, as a node says."""
-        try:
-            return str(self.ask(node, "orch.show", jid=jid)["state"])
-        except (RemoteError, TransportClosed):
-            return ""
-
     def test_two_join(self) -> None:
         """The run goes on with what the newcomers and the third have: each step runs once."""
         a, b, c, d, e = self.made
         until("the three to vote", lambda: do_all_vote([a, b, c]), 120)
-        until("the minion at b", lambda: self.hears(b))
-        begun = self.ask(
-            b, "runner", fun="state.orchestrate", arg=["deploy"], kwarg={}, **{"async": True}
-        )
-        jid = begun["jid"]
+        until("the minion at b", lambda: b.hears("m1"))
+        jid = b.orchestrate("deploy")
         until("the fourth step", lambda: len(self.traces()) == 4)
 
         for node in (d, e):
@@ -107,7 +78,7 @@ class JoinTests(SynchronousTestCase):
             node.command("join", token, check=True)
         until("the five to vote", lambda: do_all_vote(self.made), 300)
         for node in (d, e):
-            until(f"the minion by way of {node.name}", lambda node=node: self.hears(node))
+            until(f"the minion by way of {node.name}", lambda node=node: node.hears("m1"))
         self.assertEqual(self.traces(), ["0", "1", "2", "3"])
         for node in (a, b):
             node.kill()
@@ -115,11 +86,11 @@ class JoinTests(SynchronousTestCase):
             pass
 
         try:
-            until("the end", lambda: self.state(d, jid) not in ("", "running"), 120)
+            until("the end", lambda: d.orchestration(jid)["state"] not in ("", "running"), 120)
         except AssertionError as error:
             said = "\n".join(node.tail() for node in (c, d, e))
             raise AssertionError(f"{error}\n{said}") from None
-        shown = self.ask(e, "orch.show", jid=jid)
+        shown = e.ask("orch.show", jid=jid)
         self.assertEqual((shown["state"], shown["why"]), ("done", ""))
         self.assertIn(shown["node"], ("c", "d", "e"))
         self.assertEqual(self.traces(), [str(number) for number in range(STEPS)])

@@ -19,8 +19,6 @@ from typing import Any
 from attrs import define
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.errors import RemoteError, TransportClosed
-from saltwisted.worker.control import ControlClient
 from tests.cluster.real import OurNode, join_all, let_all_vote, nodes
 from tests.harness import OurMinion, scratch, until, write_config
 
@@ -88,30 +86,6 @@ class KillTests(SynchronousTestCase):
         self.minion.up()
         self.dice = random.Random(int(os.environ.get("SALTWISTED_SEED", time.time_ns() % 10**6)))
 
-    def ask(self, node: OurNode, op: str, **args: Any) -> Any:
-        """An operation of a node."""
-        client = ControlClient(path=node.socket_path, timeout=30.0)
-        try:
-            return client.call(op, **args)
-        finally:
-            client.close()
-
-    def hears(self, node: OurNode) -> bool:
-        """Whether the minion answers a node."""
-        try:
-            answer = self.ask(node, "runner", fun="salt.execute", arg=["m1", "test.ping"], kwarg={})
-        except (RemoteError, TransportClosed):
-            return False
-        return bool(answer["return"] == {"m1": True})
-
-    def shown(self, node: OurNode, jid: str) -> dict[str, Any]:
-        """What a node knows of a run."""
-        try:
-            found: dict[str, Any] = self.ask(node, "orch.show", jid=jid)
-        except (RemoteError, TransportClosed):
-            return {"state": "", "steps": []}
-        return found
-
     def traces(self, turn: int) -> list[tuple[int, float]]:
         """The steps that have run, and when."""
         try:
@@ -126,17 +100,9 @@ class KillTests(SynchronousTestCase):
         node = self.dice.choice(self.made)
         others = [each for each in self.made if each is not node]
         for each in self.made:
-            until(f"the minion at {each.name}", lambda each=each: self.hears(each))
+            until(f"the minion at {each.name}", lambda each=each: each.hears("m1"))
         step, more = self.dice.randrange(STEPS), self.dice.random() * LENGTH * 1.5
-        begun = self.ask(
-            node,
-            "runner",
-            fun="state.orchestrate",
-            arg=["deploy"],
-            kwarg={"pillar": {"turn": turn}},
-            **{"async": True},
-        )
-        jid = begun["jid"]
+        jid = node.orchestrate("deploy", turn=turn)
         until(f"step {step}", lambda: len(self.traces(turn)) > step, every=0.005)
         # A random moment is nothing that can be waited for
         time.sleep(more)
@@ -144,16 +110,16 @@ class KillTests(SynchronousTestCase):
         killed = time.time()
 
         def over() -> dict[str, Any] | None:
-            found = self.shown(others[0], jid)
+            found = others[0].orchestration(jid)
             return found if found["state"] not in ("", "running") else None
 
         try:
             run = until("the end of the run", over, 120.0)
         except AssertionError as error:
             said = "\n".join(each.tail() for each in others)
-            raise AssertionError(f"{error}: {self.shown(others[0], jid)}\n{said}") from None
+            raise AssertionError(f"{error}: {others[0].orchestration(jid)}\n{said}") from None
         found = self.judged(turn, run, killed, self.traces(turn))
-        self.assertEqual(self.shown(others[1], jid)["state"], run["state"])
+        self.assertEqual(others[1].orchestration(jid)["state"], run["state"])
         node.up()
         return found
 

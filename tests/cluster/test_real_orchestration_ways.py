@@ -15,8 +15,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.errors import RemoteError, TransportClosed
-from saltwisted.worker.control import ControlClient
+from saltwisted.errors import RemoteError
 from tests.cluster.real import OurNode, join_all, let_all_vote, nodes
 from tests.harness import OurMinion, scratch, until, write_config
 
@@ -172,41 +171,13 @@ class WaysTests(SynchronousTestCase):
                 node.up()
         self.options = options
         for node in self.made:
-            until(f"the minion at {node.name}", lambda node=node: self.hears(node))
+            until(f"the minion at {node.name}", lambda node=node: node.hears("m1"))
         for name in os.listdir(self.place):
             os.unlink(os.path.join(self.place, name))
 
-    def ask(self, node: OurNode, op: str, **args: Any) -> Any:
-        """An operation of a node."""
-        client = ControlClient(path=node.socket_path, timeout=30.0)
-        try:
-            return client.call(op, **args)
-        finally:
-            client.close()
-
-    def hears(self, node: OurNode) -> bool:
-        """Whether the minion answers a node."""
-        try:
-            answer = self.ask(node, "runner", fun="salt.execute", arg=["m1", "test.ping"], kwarg={})
-        except (RemoteError, TransportClosed):
-            return False
-        return bool(answer["return"] == {"m1": True})
-
-    def begin(self, node: OurNode, sls: str, **pillar: Any) -> str:
-        """Begin a run; its jid."""
-        kwarg = {"pillar": pillar} if pillar else {}
-        call = {"fun": "state.orchestrate", "arg": [sls], "kwarg": kwarg, "async": True}
-        return str(self.ask(node, "runner", **call)["jid"])
-
-    def shown(self, jid: str, node: OurNode | None = None) -> dict[str, Any]:
-        """What a node knows of a run; the last one without."""
-        try:
-            found: dict[str, Any] = self.ask(
-                node or self.made[-1], "orch.show", jid=jid, results=True
-            )
-        except (RemoteError, TransportClosed):
-            found = {"state": "", "node": "", "steps": []}
-        return found
+    def shown(self, jid: str) -> dict[str, Any]:
+        """What the last node knows of a run."""
+        return self.made[-1].orchestration(jid)
 
     def states(self, jid: str) -> list[str]:
         """Of its steps."""
@@ -236,7 +207,7 @@ class WaysTests(SynchronousTestCase):
         node that lives; an operator has it go on from there.
         """
         self.ready(orchestrate_takeover="interrupt")
-        jid = self.begin(self.made[0], "held")
+        jid = self.made[0].orchestrate("held")
         until("the step", lambda: self.traces() == ["held"])
         self.made[0].kill()
         run = self.ended(jid)
@@ -245,7 +216,7 @@ class WaysTests(SynchronousTestCase):
         )
         self.assertEqual(run["why"], "a died, and orchestrate_takeover is interrupt")
         self.go()
-        self.ask(self.made[1], "orch.resume", jid=jid, step="last")
+        self.made[1].ask("orch.resume", jid=jid, step="last")
         self.assertEqual(self.ended(jid)["state"], "done")
         self.assertEqual(self.traces(), ["held", "last"])
 
@@ -255,24 +226,24 @@ class WaysTests(SynchronousTestCase):
         goes on with it, not even that node when it is back.
         """
         self.ready(orchestrate_takeover="off")
-        jid = self.begin(self.made[0], "held")
+        jid = self.made[0].orchestrate("held")
         until("the step", lambda: self.traces() == ["held"])
         for node in self.made:
-            self.assertRaises(RemoteError, self.ask, node, "orch.show", jid=jid)
+            self.assertRaises(RemoteError, node.ask, "orch.show", jid=jid)
         self.made[0].kill()
         self.go()
         self.made[0].up()
         # What runs are known is what another one could go on with
         for node in self.made:
-            self.assertNotIn(jid, [run["jid"] for run in self.ask(node, "orch.list")])
-        second = self.begin(self.made[0], "held")
+            self.assertNotIn(jid, [run["jid"] for run in node.ask("orch.list")])
+        second = self.made[0].orchestrate("held")
         until("the second run", lambda: self.traces()[1:] == ["held", "last"])
-        self.assertRaises(RemoteError, self.ask, self.made[0], "orch.show", jid=second)
+        self.assertRaises(RemoteError, self.made[0].ask, "orch.show", jid=second)
 
     def case_restarts_its_master(self) -> None:
         """A step that kills the very node that runs it is done once, and the next one follows."""
         node = self.made[0]
-        jid = self.begin(node, "restarts", pid=node.pid)
+        jid = node.orchestrate("restarts", pid=node.pid)
 
         run = self.ended(jid)
 
@@ -287,13 +258,13 @@ class WaysTests(SynchronousTestCase):
         there, is published by another node under the jid that was written down.
         """
         self.minion.freeze()
-        jid = self.begin(self.made[0], "rolling")
+        jid = self.made[0].orchestrate("rolling")
         until("the step", lambda: self.states(jid) == ["running"])
         (step,) = self.shown(jid)["steps"]
         self.assertNotIn("part", step)
         self.made[0].kill()
         until("another node", lambda: self.shown(jid)["node"] in ("b", "c"))
-        job = self.ask(self.made[1], "runner", fun="jobs.lookup_jid", arg=[step["jid"]], kwarg={})
+        job = self.made[1].ask("runner", fun="jobs.lookup_jid", arg=[step["jid"]], kwarg={})
         self.assertEqual((job["return"], self.traces()), ({}, []))
         self.minion.thaw()
 
@@ -311,7 +282,7 @@ class WaysTests(SynchronousTestCase):
         """
         node, other = self.made[0], self.made[1]
         with other.events() as events:
-            jid = self.begin(node, "secret")
+            jid = node.orchestrate("secret")
             until("the step", lambda: os.path.exists(os.path.join(self.place, "told")))
             self.secretless(jid)
             node.kill()
@@ -341,12 +312,12 @@ class WaysTests(SynchronousTestCase):
         for node in self.made:
             if not node.running:
                 continue
-            said = [self.shown(jid, node), self.ask(node, "orch.list")]
-            steps = self.shown(jid, node)["steps"]
+            said = [node.orchestration(jid), node.ask("orch.list")]
+            steps = node.orchestration(jid)["steps"]
             for job in [jid, *(step["jid"] for step in steps if step["jid"])]:
                 for fun in ("jobs.lookup_jid", "jobs.list_job", "jobs.print_job"):
-                    said.append(self.ask(node, "runner", fun=fun, arg=[job], kwarg={}))
-            said.append(self.ask(node, "runner", fun="jobs.active", arg=[], kwarg={}))
+                    said.append(node.ask("runner", fun=fun, arg=[job], kwarg={}))
+            said.append(node.ask("runner", fun="jobs.active", arg=[], kwarg={}))
             self.assertNotIn(SECRET, repr(said))
         homes = [*(node.root for node in self.made), self.minion.root]
         # The pillar's own files are its nodes' to keep; while it does a job, a minion's file of
@@ -368,7 +339,7 @@ class WaysTests(SynchronousTestCase):
         """
         for kind in (*ON_MINIONS, *OTHERS):
             self.ready()
-            jid = self.begin(self.made[0], "kinds", kind=kind)
+            jid = self.made[0].orchestrate("kinds", kind=kind)
             until(f"the step ({kind})", lambda jid=jid: self.states(jid)[:1] == ["running"])
             if kind in ON_MINIONS or kind == "master":
                 until(f"its trace ({kind})", lambda: self.traces() == ["step"])

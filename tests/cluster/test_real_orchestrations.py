@@ -14,7 +14,7 @@ from typing import Any
 
 from twisted.trial.unittest import TestCase
 
-from saltwisted.errors import RemoteError, TransportClosed
+from saltwisted.errors import RemoteError
 from tests.bench.machine import children
 from tests.cluster.real import OurNode, join_all, let_all_vote, nodes
 from tests.harness import OurMaster, scratch, until
@@ -55,20 +55,9 @@ class Orchestrated(TestCase):
             stream.write(text.replace("RETRY", "- retry_on_takeover: true" if retry else ""))
         return {"base": [self.folder]}
 
-    def ask(self, node: OurMaster, op: str, **args: Any) -> Any:
-        """An operation of a node."""
-        client = node.control()
-        try:
-            return client.call(op, **args)
-        finally:
-            client.close()
-
     def states(self, node: OurMaster, jid: str) -> tuple[str, list[str]]:
         """Of a run and its steps, as a node says."""
-        try:
-            shown = self.ask(node, "orch.show", jid=jid)
-        except (RemoteError, TransportClosed):
-            return "", []
+        shown = node.orchestration(jid)
         return shown["state"], [step["state"] for step in shown["steps"]]
 
     def begin(self, node: OurMaster) -> str:
@@ -85,7 +74,7 @@ class Orchestrated(TestCase):
         self.addCleanup(self.command.kill)
 
         def jids() -> list[str]:
-            listed = self.ask(node, "orch.list")
+            listed = node.ask("orch.list")
             return [run["jid"] for run in listed if run["state"] == "running"]
 
         until("the run", jids)
@@ -95,7 +84,7 @@ class Orchestrated(TestCase):
 
     def wish(self, node: OurMaster, fun: str, *arg: Any) -> None:
         """Call a function by which a run halts, goes on or ends; it has to go well."""
-        answer = self.ask(node, "runner", fun=fun, arg=list(arg), kwarg={})
+        answer = node.ask("runner", fun=fun, arg=list(arg), kwarg={})
         self.assertTrue(answer["success"], answer)
 
     def traces(self) -> list[str]:
@@ -127,9 +116,9 @@ class LoneTests(Orchestrated):
         master.up()
         interrupted = ("interrupted", ["done", "interrupted", "waiting"])
         until("the interruption", lambda: self.states(master, jid) == interrupted)
-        self.assertRaises(RemoteError, self.ask, master, "orch.resume", jid=jid, step="first")
-        self.assertRaises(RemoteError, self.ask, master, "orch.stop", jid=jid)
-        self.ask(master, "orch.resume", jid=jid, step="last")
+        self.assertRaises(RemoteError, master.ask, "orch.resume", jid=jid, step="first")
+        self.assertRaises(RemoteError, master.ask, "orch.stop", jid=jid)
+        master.ask("orch.resume", jid=jid, step="last")
 
         done = ("done", ["done", "skipped", "done"])
         until("the end", lambda: self.states(master, jid) == done)
@@ -178,27 +167,22 @@ class ClusterTests(Orchestrated):
         let_all_vote(made)
         a, b, c = made
         jid = self.begin(a)
-        self.assertEqual(self.ask(b, "orch.show", jid=jid)["node"], "a")
+        self.assertEqual(b.ask("orch.show", jid=jid)["node"], "a")
         self.wish(b, "state.pause", jid, "middle", 5)
         self.wish(c, "state.soft_kill", jid, "last")
         wishes = {"middle": {"duration": 5}, "last": {"kill": True}}
-        self.assertEqual(self.ask(b, "orch.show", jid=jid)["wishes"], wishes)
+        self.assertEqual(b.ask("orch.show", jid=jid)["wishes"], wishes)
         self.wish(a, "state.rm_pause", jid, "middle")
         self.assertRaises(AssertionError, self.wish, c, "state.pause", "20260101000000000000")
         a.kill()
         self.gone(jid)
 
         def node() -> str:
-            try:
-                return str(self.ask(b, "orch.show", jid=jid)["node"])
-            except (RemoteError, TransportClosed):
-                return ""
+            return str(b.orchestration(jid)["node"])
 
         def middle() -> str:
-            try:
-                return str(self.ask(b, "orch.show", jid=jid)["steps"][1]["node"])
-            except (RemoteError, TransportClosed):
-                return ""
+            steps = b.orchestration(jid)["steps"]
+            return str(steps[1]["node"]) if steps else ""
 
         until("another node", lambda: node() in ("b", "c"))
         taken, other = (b, c) if node() == "b" else (c, b)
@@ -214,11 +198,11 @@ class ClusterTests(Orchestrated):
             return self.states(other, jid) == ended
 
         until("the early end", went_on, 30)
-        self.assertIn("soft_kill", self.ask(other, "orch.show", jid=jid)["why"])
+        self.assertIn("soft_kill", other.ask("orch.show", jid=jid)["why"])
         self.assertEqual(self.traces(), ["first"])
 
         second = self.begin(taken)
-        self.ask(other, "orch.stop", jid=second)
+        other.ask("orch.stop", jid=second)
         stopped = ("stopped", ["done", "interrupted", "waiting"])
         for each in (b, c):
             self.assertEqual(self.states(each, second), stopped)

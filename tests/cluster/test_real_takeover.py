@@ -82,20 +82,12 @@ class TakeoverTests(SynchronousTestCase):
             client.close()
         return found == set(MINIONS)
 
-    def ask(self, node: OurNode, op: str, **args: Any) -> Any:
-        """An operation of a node."""
-        client = node.control()
-        try:
-            return client.call(op, **args)
-        finally:
-            client.close()
-
     def shown(self, jid: str) -> dict[str, Any]:
         """What a node that lives says of a run."""
         for node in self.nodes:
             if node.running:
                 try:
-                    found: dict[str, Any] = self.ask(node, "orch.show", jid=jid, results=True)
+                    found: dict[str, Any] = node.ask("orch.show", jid=jid, results=True)
                 except (RemoteError, TransportClosed):
                     continue
                 return found
@@ -138,8 +130,7 @@ class TakeoverTests(SynchronousTestCase):
         runs each step once, the batch goes on where it was, and the run ends well.
         """
         first = self.nodes[0]
-        call = {"fun": "state.orch", "arg": ["deploy"], "kwarg": {}, "async": True}
-        jid = self.ask(first, "runner", **call)["jid"]
+        jid = first.orchestrate("deploy")
         until("the job", lambda: sorted(self.marks("all")) == MINIONS)
         job = self.shown(jid)["steps"][0]["jid"]
         self.kill(jid)

@@ -81,14 +81,6 @@ class StockTakeoverTests(SynchronousTestCase):
         for node in self.nodes:
             until(f"all minions at {node.name}", lambda node=node: self.answer(node))
 
-    def ask(self, node: OurNode, op: str, **args: Any) -> Any:
-        """An operation of a node."""
-        client = node.control()
-        try:
-            return client.call(op, **args)
-        finally:
-            client.close()
-
     def answer(self, node: OurNode) -> bool:
         """Whether all minions do what a node says."""
         client = node.control()
@@ -103,17 +95,11 @@ class StockTakeoverTests(SynchronousTestCase):
 
     def begin(self, *who: str) -> str:
         """Begin a run on the first node, for these minions; its jid."""
-        kwarg = {"pillar": {"who": list(who)}}
-        call = {"fun": "state.orch", "arg": ["deploy"], "kwarg": kwarg, "async": True}
-        return str(self.ask(self.nodes[0], "runner", **call)["jid"])
+        return self.nodes[0].orchestrate("deploy", who=list(who))
 
     def shown(self, jid: str) -> dict[str, Any]:
         """What the last node says of a run."""
-        try:
-            found: dict[str, Any] = self.ask(self.nodes[-1], "orch.show", jid=jid, results=True)
-        except (RemoteError, TransportClosed):
-            found = {"node": "", "state": "", "steps": []}
-        return found
+        return self.nodes[-1].orchestration(jid)
 
     def marks(self, name: str) -> list[str]:
         """What minions have left, in order of their ids."""
@@ -151,7 +137,7 @@ class StockTakeoverTests(SynchronousTestCase):
         self.assertEqual(run["state"], "done", run)
         step = run["steps"][0]
         self.assertEqual(step["result"]["changes"]["ret"], {name: f"did {name}" for name in KEEP})
-        stored = self.ask(self.nodes[1], "runner", fun="jobs.lookup_jid", arg=[step["jid"]])
+        stored = self.nodes[1].ask("runner", fun="jobs.lookup_jid", arg=[step["jid"]])
         self.assertEqual(stored["return"], {name: f"did {name}" for name in KEEP})
         for jid in lost:
             run = self.ended(jid)
@@ -160,7 +146,7 @@ class StockTakeoverTests(SynchronousTestCase):
             for word in (*FORGET, run["steps"][0]["jid"], "does not run it any more"):
                 self.assertIn(word, run["why"])
                 self.assertIn(word, run["steps"][0]["why"])
-            self.ask(self.nodes[1], "orch.resume", jid=jid, step="last")
+            self.nodes[1].ask("orch.resume", jid=jid, step="last")
             self.assertEqual(self.ended(jid)["state"], "done")
         self.assertEqual(self.marks("ran"), sorted(KINDS))
         self.assertEqual(len(self.marks("after")), 1 + len(lost))
