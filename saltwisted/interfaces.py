@@ -411,6 +411,12 @@ class IPins(Protocol):
         C{None} for that of the newest files.
         """
 
+    def still(self) -> Any:
+        """
+        A file server of what is the newest now, as far as that can be pinned: for a run of this
+        master, which reads the same from its beginning to its end.
+        """
+
     def facts(self, jid: str, fun: Any) -> Mapping[str, Any]:
         """What else the record of a new job says: plain data."""
 

@@ -55,6 +55,10 @@ class CommitPins:
         self._views: OrderedDict[bytes, GitView] = OrderedDict()
         self._servers: OrderedDict[bytes, FileServer] = OrderedDict()
 
+    def still(self) -> FileServer:
+        """Over the commits of now."""
+        return self._serve(self._source.over(self._source.view))
+
     def facts(self, jid: str, fun: Any) -> Mapping[str, Any]:
         """The generation, and the commits that it is."""
         view = self._source.view
@@ -118,6 +122,10 @@ class TellsCommits:
     def files(self, minion: str) -> Any:
         """By the roots."""
         return self._pins.files(minion)
+
+    def still(self) -> Any:
+        """Of the roots."""
+        return self._pins.still()
 
     def facts(self, jid: str, fun: Any) -> Mapping[str, Any]:
         """Also the commits."""

@@ -134,6 +134,10 @@ class LonePins:
     def files(self, minion: str) -> None:
         """All minions are served the same."""
 
+    def still(self) -> FileServer:
+        """Directories are never pinned."""
+        return self.newest
+
     def facts(self, jid: str, fun: Any) -> Mapping[str, str]:
         """There are no generations."""
         return {}

@@ -19,6 +19,7 @@ from twisted.logger import Logger, LogLevel
 
 from saltwisted.errors import RemoteError
 from saltwisted.master.ground import Ground
+from saltwisted.master.processfiles import ProcessFiles
 from saltwisted.master.runner_table import Run
 from saltwisted.master.workers import Spawner
 from saltwisted.parts import IFunctionModule
@@ -44,7 +45,7 @@ _KINDS = (
 )
 SHOWN = 30
 """The level from which on the caller is shown a line of the log, as C{salt-run} does."""
-Tell = Callable[[str, Mapping[str, Any]], Awaitable[None]]
+Tell = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
 Stamp = tuple[tuple[str, int, int, int], ...]
 
 
@@ -122,6 +123,7 @@ class SiteFunctions(Mapping[str, IFunctionModule]):
         self._looking = DeferredLock()
         self._replaced: set[str] = set()
         self._running = 0
+        self._read = ProcessFiles(ground, kind)
         self._extended: bool | None = None
 
     def __getitem__(self, name: str) -> IFunctionModule:
@@ -251,8 +253,14 @@ class SiteFunctions(Mapping[str, IFunctionModule]):
             ],
         }
 
-        async def told(op: str, args: Mapping[str, Any]) -> None:
-            await self._told(name, tag, run, op, args)
+        lent = self._read.lend(str(call.jid))
+        if lent is not None:
+            payload["folder"] = lent.folder
+
+        async def told(op: str, args: Mapping[str, Any]) -> Any:
+            if op == "files":
+                return await self._read.answer(args.get("load"), lent)
+            return await self._told(name, tag, run, op, args)
 
         limit = float(self._ground.config.site_function_timeout)
         self._running += 1
@@ -260,6 +268,7 @@ class SiteFunctions(Mapping[str, IFunctionModule]):
             answer, why = await self._process(payload, told, limit)
         finally:
             self._running -= 1
+            self._read.take_back(lent)
         if answer is None:
             raise RemoteError(
                 "SaltRunnerError",
@@ -318,8 +327,7 @@ class SiteFunctions(Mapping[str, IFunctionModule]):
                 return None
             if op == "begins" and timer is not None and timer.active():
                 timer.reset(limit)
-            await told(op, args)
-            return None
+            return await told(op, args)
 
         def late() -> None:
             ended(_Late(limit))

@@ -46,6 +46,7 @@ from saltwisted.master.orchestration.running import Orchestrating
 from saltwisted.master.orchestration.views import OrchestrationViews
 from saltwisted.master.pillars import Pillars
 from saltwisted.master.presence import Presence
+from saltwisted.master.processfiles import ProcessFiles
 from saltwisted.master.requests import Requests
 from saltwisted.master.rotation import Rotation
 from saltwisted.master.seams import Seams
@@ -341,6 +342,8 @@ class Master:
             ground, stores.warm, dispatcher.new_jid, lambda: self.ctx
         )
         seams.orchestrations.serve(self.orchestrating)
+        read = ProcessFiles(ground, "workers")
+        stores.warm.answer("files", lambda args: read.answer(args.get("load")))
         return Context.of(
             ground,
             dispatcher=dispatcher,

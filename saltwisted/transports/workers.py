@@ -71,6 +71,7 @@ class WarmPool:
         self._preload = tuple(preload)
         self._limits = dict(pools or {})
         self._handler: Handler = handler or _refuse
+        self._answers: dict[str, Callable[[dict[str, Any]], Any]] = {}
         self._pools: dict[str, CallPool] = {}
         self._children: dict[int, Child] = {}
         self._facts: dict[str, bytes] = {}
@@ -245,9 +246,19 @@ class WarmPool:
                 entry,
                 limits,
                 lambda handler: self._spawn(entry, None, handler, pooled=True),
-                self._handler,
+                self._pooled,
             )
         return pool.call(payload, timeout)
+
+    def answer(self, op: str, receiver: Callable[[dict[str, Any]], Any]) -> None:
+        """Have a coroutine function, C{receiver(args)}, answer C{op} of pooled children."""
+        self._answers[op] = receiver
+
+    async def _pooled(self, op: str, args: dict[str, Any], peer: PeerProcess, stream: Any) -> Any:
+        receiver = self._answers.get(op)
+        if receiver is not None:
+            return await receiver(args)
+        return await self._handler(op, args, peer, stream)
 
     def recycle(self, entry: str) -> None:
         """Replace the pooled children of an entry as soon as each one is idle."""

@@ -367,12 +367,18 @@ def file_client(
     *,
     utils: Mapping[str, Any] | None = None,
     render: Callable[[str, str, dict[str, Any]], str] | None = None,
+    served: Source | None = None,
 ) -> FileClient:
-    """The client that C{file_client} of the options asks for."""
+    """
+    The client that C{file_client} of the options asks for.
+
+    @param served: who answers in a process of a master that serves more than directories.
+    """
     if render is None:
         render = templates.render_text
     if opts.get("file_client") == "local":
-        return FileClient(opts, LocalRoots(opts), local=True, render=render, utils=utils)
+        source: Source = served if served is not None else LocalRoots(opts)
+        return FileClient(opts, source, local=True, render=render, utils=utils)
     return FileClient(opts, master, render=render, utils=utils)
 
 

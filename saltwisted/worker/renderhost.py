@@ -9,6 +9,7 @@ one of them changes.
 
 from __future__ import annotations
 
+import glob
 import logging
 import os
 import re
@@ -215,6 +216,22 @@ class RootsHost(LocalHost):
             if self.stamp(full) is not None:
                 return full
         return None
+
+    def forget(self) -> None:
+        """Look at all files anew."""
+        self.seen.clear()
+
+    def matching(self, pattern: str, saltenv: str) -> list[str]:
+        """The files that a pattern with wild cards means in the first root that has some."""
+        for root in self._roots.get(saltenv, ()):
+            inside = [
+                each
+                for each in sorted(glob.glob(os.path.join(glob.escape(root), pattern)))
+                if os.path.realpath(each).startswith(os.path.realpath(root) + os.sep)
+            ]
+            if inside:
+                return inside
+        return []
 
     def names(self, saltenv: str) -> list[str]:
         """Every SLS name of an environment; each directory on the way is recorded."""

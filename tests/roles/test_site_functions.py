@@ -140,8 +140,10 @@ class ProcessTests(TestCase):
         self.pool.privilegedStartService()
         self.pool.startService()
         self.addCleanup(self.pool.stopService)
+        directories = SimpleNamespace(newest=SimpleNamespace(backends=("roots",)))
         ground = SimpleNamespace(
             config=SimpleNamespace(**opts),
+            seams=SimpleNamespace(pins=directories),
             pool=maybeDeferred,
             clock=reactor,
             bus=EventBus(lambda: 0.0),

@@ -19,7 +19,7 @@ class NicenessTests(SynchronousTestCase):
         """By how much a process lowers its own priority in two calls."""
         found: list[int] = []
         self.patch(work, "_rendering", None)
-        self.patch(work, "Rendering", lambda opts: SimpleNamespace(react=lambda events: []))
+        self.patch(work, "Rendering", lambda opts, daemon: SimpleNamespace(react=lambda events: []))
         self.patch(work.os, "nice", found.append)
         for _ in range(2):
             work.serve({"do": "react", "events": []}, None, {"opts": opts})

@@ -90,6 +90,12 @@ class RootPins:
         """Close the file."""
         await self._sync.host.pool(self._store.close)
 
+    def still(self) -> Any:
+        """Over the generations of now."""
+        shares = self._sync.shares.items()
+        chosen = {name: one.generation for name, one in shares if one.generation is not None}
+        return self._view(chosen)
+
     # -- jobs
 
     def facts(self, jid: str, fun: object) -> dict[str, str]:

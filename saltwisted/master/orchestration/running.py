@@ -9,7 +9,7 @@ C{Seams.orchestrations}.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -23,6 +23,7 @@ from saltwisted.interfaces import IOrchestrating
 from saltwisted.master.context import Context
 from saltwisted.master.ground import Ground
 from saltwisted.master.orchestration.progress import Progress
+from saltwisted.master.processfiles import Lent, ProcessFiles
 from saltwisted.master.runner_table import Run
 from saltwisted.master.workers import Spawner
 from saltwisted.transports.bus import CAUSE
@@ -56,6 +57,8 @@ class Active:
     @ivar progress: who is told of its steps; nobody before it was compiled.
     @ivar lows: the calls of steps that act, by the jid of each.
     @ivar taken_over: when this master began to go on with it; C{None} if it began here.
+    @ivar lent: the files that it reads, of one moment; C{None} where it reads directories.
+    @ivar facts: which generation these are.
     """
 
     run: Run
@@ -70,6 +73,8 @@ class Active:
     child: Any = field(default=None, repr=False)
     lows: dict[str, Mapping[str, Any]] = field(factory=dict, repr=False)
     taken_over: float | None = None
+    lent: Lent | None = None
+    facts: Mapping[str, Any] = field(factory=dict)
 
     @property
     def jid(self) -> str:
@@ -106,9 +111,11 @@ class Orchestrating:
         self._wishing = DeferredLock()
         self._active: dict[str, Active] = {}
         self._resumed: dict[str, dict[str, Any]] = {}
+        self._read = ProcessFiles(ground, "orchestrations")
 
-    def startService(self) -> None:
-        """Nothing runs yet."""
+    def startService(self) -> Awaitable[Any]:
+        """Nothing runs yet, and nobody reads what runs of an earlier life have copied."""
+        return self._read.sweep()
 
     def stopService(self) -> None:
         """
@@ -175,8 +182,10 @@ class Orchestrating:
         if what.get("do") == "resume":
             active.taken_over = self._ground.clock.seconds()
         self._active[run.jid] = active
+        self._lend(active)
         payload = {
             **what,
+            "folder": active.lent.folder if active.lent is not None else "",
             "jid": run.jid,
             "user": run.user,
             "path": os.path.join(self._ground.config.sock_dir, SOCKET),
@@ -210,13 +219,25 @@ class Orchestrating:
             raise
         finally:
             self._active.pop(run.jid, None)
+            self._read.take_back(active.lent)
             if active.begun and not active.left:
                 if active.why:
                     outcome["why"] = active.why
                 await self._ground.seams.orchestrations.run_end(run.jid, outcome)
 
+    def _lend(self, active: Active) -> None:
+        """Choose what it reads: all runs that are inside of one another read the same."""
+        outer = self._active.get(active.above[-1]) if active.above else None
+        active.facts = outer.facts if outer is not None else self._facts(active.jid)
+        active.lent = self._read.lend(active.jid, outer.lent if outer is not None else None)
+
+    def _facts(self, jid: str) -> Mapping[str, Any]:
+        return self._ground.seams.pins.facts(jid, "state.sls")
+
     async def _asked(self, active: Active, op: str, args: dict[str, Any]) -> Any:
         """What a process says by the socket that it was born with."""
+        if op == "files":
+            return await self._read.answer(args.get("load"), active.lent)
         if op == "log":
             level = next(level for least, level in LEVELS if int(args["level"]) >= least)
             self.log.emit(
@@ -277,11 +298,10 @@ class Orchestrating:
         return Progress(active.jid, ground.node, chunks, ground.now, ground.bus.fire, tell)
 
     def _told(self, active: Active, args: Mapping[str, Any]) -> dict[str, Any]:
-        pins = self._ground.seams.pins.facts(active.jid, "state.sls")
         return {
             "chunks": args["chunks"],
             "pillar": args["pillar"],
-            "generation": str(pins.get("generation") or ""),
+            "generation": str(active.facts.get("generation") or ""),
             "user": active.run.user,
             "fun": active.what["runner"]["fun"],
             "options": {

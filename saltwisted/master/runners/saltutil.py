@@ -15,6 +15,7 @@ from typing import Any
 from twisted.internet.defer import maybeDeferred
 
 from saltwisted.errors import StoreError
+from saltwisted.master.processfiles import content
 from saltwisted.master.runner_table import Run, Runner
 from saltwisted.stores.files import make_dir, read_file, remove, write_atomic
 
@@ -83,11 +84,11 @@ async def _sync(run: Run, form: str, saltenv: Any, white: Any, black: Any) -> li
                 continue
             if blacklist is not None and name in blacklist:
                 continue
-            found = ctx.files.find(path, env)
-            if found is None:
+            data = await content(ctx.files, path, env, LARGEST)
+            if data is None:
                 continue
             wanted.add(inner)
-            if await ctx.pool(_copy, found.full, os.path.join(place, inner)):
+            if await ctx.pool(_put, data, os.path.join(place, inner)):
                 changed.append(f"{form}.{name}")
     removed = opts.clean_dynamic_modules and await ctx.pool(_clean, place, wanted)
     if changed or removed:
@@ -95,10 +96,9 @@ async def _sync(run: Run, form: str, saltenv: Any, white: Any, black: Any) -> li
     return changed
 
 
-def _copy(source: str, dest: str) -> bool:
-    """Copy a file, in a thread; whether it was another one before."""
-    data = read_file(source, LARGEST)
-    if data is None or data == read_file(dest, LARGEST):
+def _put(data: bytes, dest: str) -> bool:
+    """Write a file, in a thread; whether it was another one before."""
+    if data == read_file(dest, LARGEST):
         return False
     make_dir(os.path.dirname(dest))
     write_atomic(dest, data, 0o600)

@@ -33,16 +33,22 @@ from saltwisted.domain.render.cache import RenderCache
 from saltwisted.domain.render.errors import TemplateFailure
 from saltwisted.domain.render.pipeline import Renderer, RenderSettings
 from saltwisted.domain.yamltext import load_yaml
+from saltwisted.worker.fileclient import FileClient, file_client
 from saltwisted.worker.process.configio import load_from_disk
 from saltwisted.worker.process.loader import Loaders, make_grains
 from saltwisted.worker.process.localcall import run_call
+from saltwisted.worker.process.main import NoMaster
 from saltwisted.worker.renderhost import RootsHost
+from saltwisted.worker.servedfiles import served_by
+from saltwisted.worker.servedhost import ServedHost
 
 log = logging.getLogger(__name__)
 
 SHOWN = 2000
 """Characters of an error that are handed on."""
 SALT = "salt://"
+FOLDER = ("saltwisted", "read", "reactions")
+"""Below C{cachedir}: where copies are of what the master serves."""
 
 
 class Rendering:
@@ -50,18 +56,28 @@ class Rendering:
     What a worker process keeps between calls.
 
     @param opts: the master's Salt-shaped options.
+    @param daemon: the socket to the master, which is asked for files where it serves more than
+        directories.
     """
 
-    def __init__(self, opts: Mapping[str, Any]) -> None:
+    def __init__(self, opts: Mapping[str, Any], daemon: Any = None) -> None:
         self._opts = {**opts, "file_client": "local"}
-        self._roots = {
-            env: [str(path) for path in paths]
-            for env, paths in (opts.get("file_roots") or {}).items()
-        }
+        served = served_by(daemon, opts)
+        files = {**self._opts, "cachedir": os.path.join(str(opts["cachedir"]), *FOLDER)}
         loaders = Loaders(
-            self._opts, grains=lambda: make_grains(self._opts), pillar={}, master=None
+            self._opts,
+            grains=lambda: make_grains(self._opts),
+            pillar={},
+            master=None,
+            fileclient=lambda: file_client(
+                files if served else self._opts, NoMaster(), served=served
+            ),
         )
-        self._host = RootsHost(self._roots, self._opts, lambda: loaders.modules)
+        self._host = (
+            ServedHost(FileClient(files, served, local=True), self._opts, lambda: loaders.modules)
+            if served is not None
+            else RootsHost(_roots(opts), self._opts, lambda: loaders.modules)
+        )
         self._renderer = Renderer(
             self._host,
             RenderSettings.of(opts),
@@ -75,7 +91,7 @@ class Rendering:
 
     def react(self, events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """The calls that each event sets off."""
-        self._host.seen.clear()
+        self._host.forget()
         return [self._one(event) for event in events]
 
     def _one(self, event: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,18 +124,10 @@ class Rendering:
         for word in query.split("&"):
             name, _, value = word.partition("=")
             saltenv = value if name == "saltenv" and value else saltenv
-        if not glob.has_magic(path):
-            found = self._host.find(path, saltenv)
-            return [] if found is None else [found]
-        for root in self._roots.get(saltenv, ()):
-            inside = [
-                each
-                for each in sorted(glob.glob(os.path.join(glob.escape(root), path.lstrip("/"))))
-                if os.path.realpath(each).startswith(os.path.realpath(root) + os.sep)
-            ]
-            if inside:
-                return inside
-        return []
+        if glob.has_magic(path):
+            return self._host.matching(path.lstrip("/"), saltenv)
+        found = self._host.find(path, saltenv)
+        return [] if found is None else [found]
 
     def render(self, path: str, saltenv: str, event: Mapping[str, Any]) -> Any:
         """What one SLS means for one event."""
@@ -130,7 +138,7 @@ class Rendering:
 
     def look(self, wanted: Sequence[Sequence[Any]]) -> list[list[Finding]]:
         """For each SLS with its environment and sample, what can be said of it."""
-        self._host.seen.clear()
+        self._host.forget()
         return [self._look(ref, saltenv, sample) for ref, saltenv, sample in wanted]
 
     def _look(self, ref: str, saltenv: str, sample: Any) -> list[Finding]:
@@ -153,6 +161,13 @@ class Rendering:
             found += [{"sls": sls, "problem": text} for sls, text in answer["problems"]]
             found += [{"sls": path, "chunk": chunk} for chunk in answer["chunks"]]
         return found
+
+
+def _roots(opts: Mapping[str, Any]) -> dict[str, list[str]]:
+    """C{file_roots}, each as a list of texts."""
+    return {
+        env: [str(path) for path in paths] for env, paths in (opts.get("file_roots") or {}).items()
+    }
 
 
 def reason(error: Exception) -> str:
@@ -203,7 +218,7 @@ def serve(payload: Mapping[str, Any], daemon: Any, facts: Mapping[str, Any]) -> 
         niceness = facts["opts"].get("reactor_niceness")
         if niceness:
             os.nice(int(niceness))
-        _rendering = Rendering(facts["opts"])
+        _rendering = Rendering(facts["opts"], daemon)
     if do == "look":
         return _rendering.look(payload["sls"])
     return _rendering.react(payload["events"])

@@ -7,7 +7,8 @@ What is to be done comes as a map with C{do}:
  - C{sls}, C{single}, C{high}, C{show_sls}: the function of C{state} with C{arg} and C{kwarg};
  - C{resume}: C{chunks} that were compiled before, and C{done}, results by number as text.
 
-C{jid} is that of the run, C{path} the master's control socket. To the master go by the control
+C{jid} is that of the run, C{path} the master's control socket, C{folder} a place for copies where
+the master is asked for files (L{saltwisted.worker.servedfiles}). To the master go by the control
 socket that the process was born with C{run_begin}, C{step_begin}, C{step_end} (see
 L{saltwisted.interfaces.IOrchestrations}) and, at last, C{answer}: C{{"value"}} and
 whether it was C{{"killed"}} early, or C{{"error"}} with the words of a function that refused.
@@ -31,6 +32,7 @@ from saltwisted.worker.orchestration.acts import Acts, Publishing
 from saltwisted.worker.process import modulefiles
 from saltwisted.worker.process.loader import Loaders, make_grains
 from saltwisted.worker.process.main import DaemonLog, NoMaster, log_to, settle_process
+from saltwisted.worker.servedfiles import ServedFiles
 from saltwisted.worker.states.highstate import (
     HighState,
     changed_options,
@@ -104,13 +106,17 @@ def surroundings(
     """What modules find around them, as stock's C{MasterMinion} has it."""
     opts = dict(facts["opts"])
     opts.update(file_client="local", __role="master", user=payload["user"], pillar={})
-    master = NoMaster("an orchestration reads the roots of its master itself")
+    master = NoMaster("an orchestration reads the files of its master itself")
+    folder = payload.get("folder")
+    served = ServedFiles(client) if folder else None
+    # Another run may read other commits at the same time
+    read = {**opts, "cachedir": folder} if folder else opts
     return Loaders(
         opts,
         grains=lambda: make_grains(opts),
         pillar={},
         master=master,
-        fileclient=lambda: file_client(opts, master),
+        fileclient=lambda: file_client(read, master, served=served),
         extra={ACTS: acts, STEPS: Told(client, acts)},
     )
 

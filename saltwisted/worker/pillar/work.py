@@ -34,6 +34,7 @@ from saltwisted.domain.render.pipeline import Renderer, RenderSettings
 from saltwisted.domain.targeting.matchers import MinionFacts
 from saltwisted.wire.msgpack import pack, unpack
 from saltwisted.worker.exceptions import SaltClientError
+from saltwisted.worker.fileclient import FileClient, file_client
 from saltwisted.worker.grains.collect import Grains
 from saltwisted.worker.masking import plain_pillar
 from saltwisted.worker.pillar.external import Sources
@@ -41,6 +42,7 @@ from saltwisted.worker.pillar.facts import NotedFunctions, OptsDict, UsedGrains,
 from saltwisted.worker.pillar.tops import master_tops
 from saltwisted.worker.process.loader import Loaders
 from saltwisted.worker.renderhost import RootsHost
+from saltwisted.worker.servedfiles import served_by
 
 log = logging.getLogger(__name__)
 
@@ -222,7 +224,7 @@ class _HereMaster:
     def __init__(self, worker: PillarWorker) -> None:
         self._worker = worker
 
-    def request(self, load: Mapping[str, Any]) -> Any:
+    def request(self, load: Mapping[str, Any], timeout: float | None = None) -> Any:
         """There is no minion here that could ask."""
         raise SaltClientError(
             f"{load.get('cmd')} cannot be requested while a pillar is being compiled"
@@ -248,9 +250,11 @@ class PillarWorker:
     What a worker process keeps between calls.
 
     @param opts: the master's Salt-shaped options, or those of a minion without a master.
+    @param daemon: the socket to the master, if this is one of its processes.
     """
 
-    def __init__(self, opts: Mapping[str, Any]) -> None:
+    def __init__(self, opts: Mapping[str, Any], daemon: Any = None) -> None:
+        self._daemon = daemon
         # A minion's options make its pillar when that is first read: not here, of all places.
         pairs = dict.items(opts) if isinstance(opts, dict) else opts.items()
         self.opts = {key: value for key, value in pairs if key not in ("grains", "pillar")}
@@ -266,7 +270,11 @@ class PillarWorker:
         if loaders is None:
             # Stock loads them with the master's options: config.get("id") is the master's.
             loaders = Loaders(
-                self.opts, grains=grains, pillar=compilation.pillar, master=_HereMaster(self)
+                self.opts,
+                grains=grains,
+                pillar=compilation.pillar,
+                master=_HereMaster(self),
+                fileclient=self._file_client,
             )
             while len(self._loaders) >= KEPT_LOADERS:
                 del self._loaders[next(iter(self._loaders))]
@@ -275,9 +283,14 @@ class PillarWorker:
         self._loaders[key] = loaders
         return loaders.modules
 
+    def _file_client(self) -> FileClient:
+        """C{salt://} in a pillar means what is served here."""
+        opts = {**self.opts, "file_client": "local"}
+        return file_client(opts, _HereMaster(self), served=served_by(self._daemon, opts))
+
     def sibling(self, changes: Mapping[str, Any]) -> PillarWorker:
         """A worker with other options, which remembers with this one."""
-        other = PillarWorker({**self.opts, **changes})
+        other = PillarWorker({**self.opts, **changes}, self._daemon)
         other.cache = self.cache
         other._loaders = self._loaders
         return other
@@ -327,7 +340,7 @@ def serve(payload: Mapping[str, Any], daemon: Any, facts: Mapping[str, Any]) -> 
     """
     global _worker
     if _worker is None:
-        _worker = PillarWorker(facts["opts"])
+        _worker = PillarWorker(facts["opts"], daemon)
     if payload.get("do") == "top":
         return _worker.top(payload)
     if payload.get("do") == "tops":

@@ -35,6 +35,7 @@ from saltwisted.worker.process.latefunctions import LoadedFunctions
 from saltwisted.worker.process.loader import Loader, Loaders, make_grains
 from saltwisted.worker.process.main import UMASK, DaemonLog, NoMaster, log_to
 from saltwisted.worker.process.warm import name_process
+from saltwisted.worker.servedfiles import ServedFiles
 
 CHUNK = 1 << 16
 """Bytes of output that are told at once, and the longest line that is told whole."""
@@ -129,14 +130,17 @@ def surroundings(
     """What modules find around them."""
     opts = dict(facts["opts"])
     opts.update(file_client="local", __role="master", fun=payload.get("fun", ""), pillar={})
-    master = NoMaster("a function of the master reads its roots itself")
+    master = NoMaster("a function of the master reads its files itself")
+    folder = payload.get("folder")
+    served = ServedFiles(client) if folder else None
+    read = {**opts, "cachedir": folder} if folder else opts
     kind = str(payload["kind"])
     return Loaders(
         opts,
         grains=lambda: make_grains(opts),
         pillar={},
         master=master,
-        fileclient=lambda: file_client(opts, master),
+        fileclient=lambda: file_client(read, master, served=served),
         stock=False,
         extra={
             "__jid__": payload.get("jid", ""),
