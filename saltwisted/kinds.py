@@ -97,13 +97,12 @@ FILES = Kind(
         # Each has a row in FILE_SOURCES, and one for a cluster in ClusterRoots
         "roots",
         "gitfs",
+        "minionfs",
     ),
     elsewhere=(
         "azurefs",
         "hg",
         "hgfs",
-        "minion",
-        "minionfs",
         "s3fs",
         "svn",
         "svnfs",

@@ -697,10 +697,13 @@ class MasterConfig(CommonOptions):
     svnfs_saltenv_whitelist: HandedOn[list[Any]] = []
     svnfs_saltenv_blacklist: HandedOn[list[Any]] = []
     #: The environment of files pushed by minions.
-    minionfs_env: HandedOn[str] = "base"
-    minionfs_mountpoint: HandedOn[str] = ""
-    minionfs_whitelist: HandedOn[list[Any]] = []
-    minionfs_blacklist: HandedOn[list[Any]] = []
+    minionfs_env: str = "base"
+    #: Where they are in it: salt://a/b.
+    minionfs_mountpoint: str = ""
+    #: The minions whose files are served; wild cards or expressions.
+    minionfs_whitelist: list[Any] = []
+    #: Those whose files are not.
+    minionfs_blacklist: list[Any] = []
     #: Bytes of one piece of a file.
     file_buffer_size: int = 1048576
     fileserver_verify_config: HandedOn[bool] = True

@@ -104,10 +104,9 @@ _IGNORED_PREFIXES: Mapping[str, str] = {
     "thin_": _SSH,
     "min_extra": _SSH,
     "roster": _SSH,
-    "hgfs_": "files are served from file_roots and from git alone",
-    "svnfs_": "files are served from file_roots and from git alone",
-    "minionfs_": "files are served from file_roots and from git alone",
-    "s3fs_": "files are served from file_roots and from git alone",
+    "hgfs_": "files are served from file_roots, from git and from what minions push alone",
+    "svnfs_": "files are served from file_roots, from git and from what minions push alone",
+    "s3fs_": "files are served from file_roots, from git and from what minions push alone",
     "syndic_": "saltwisted has no syndic",
     "thorium": "saltwisted has no thorium",
     "memcache_": "minion data is in memory anyway",
@@ -124,7 +123,7 @@ UNREAD = frozenset(
     discovery django_auth_path django_auth_settings eauth_acl_module eauth_tokens.cluster_id
     event_match_type event_return_blacklist event_return_queue event_return_whitelist
     fileserver_interval fileserver_verify_config gitfs_depth gitfs_global_lock gitfs_provider
-    gitfs_pubkey gpg_cache gpg_cache_backend gpg_cache_ttl
+    minionfs_update_interval gitfs_pubkey gpg_cache gpg_cache_backend gpg_cache_ttl
     job_cache_store_endtime key_cache log_fmt_jid log_fmt_minion_id
     master_roots master_stats master_stats_event_iter
     optimization_order pillar.cache_driver pillar_cache
@@ -174,7 +173,7 @@ UNSUPPORTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "event_return": (_set, "events are not written to returners"),
     "fileserver_backend": (
         lambda value: any(name not in FILES.here for name in value or ()),
-        "files are served from file_roots and from git alone",
+        "files are served from file_roots, from git and from what minions push alone",
     ),
     "hgfs_remotes": (_set, "files are served from file_roots alone; check it out there"),
     "svnfs_remotes": (_set, "files are served from file_roots alone; check it out there"),

@@ -150,6 +150,7 @@ class ClusterRoots:
             {
                 "roots": self._roots_of_generations,
                 "gitfs": self._commits,
+                "minionfs": lambda chosen: self._stores.source("minionfs"),
             },
         )
         names = dict.fromkeys(FILES.chosen(config.fileserver_backend))

@@ -41,7 +41,7 @@ from saltwisted.master.publisher import Publisher
 from saltwisted.master.receipts import ReceiptBook
 from saltwisted.master.reserve import Reserve
 from saltwisted.master.seams import LonePins, LonePruneTime, LoneSecrets, Seams
-from saltwisted.parts import IJobStore
+from saltwisted.parts import IFileSource, IJobStore
 from saltwisted.stores.batches import Later, at_once
 from saltwisted.stores.cache import CACHES
 from saltwisted.stores.claims import MOST_RECEIPTS, ClaimStore
@@ -140,6 +140,10 @@ class Stores:
     def _git_work(self, request: Mapping[str, Any]) -> Deferred[Any]:
         """Have a worker process read what is in a repository."""
         return self.warm.call(GIT_READ_ENTRY, request, GIT_PATIENCE)
+
+    def source(self, name: str) -> IFileSource:
+        """A source of files that is chosen, by its name."""
+        return next(each for each in self.sources if each.name == name)
 
     def git(self) -> GitFiles | None:
         """The source of commits, if one is chosen."""

@@ -234,7 +234,7 @@ class ServedTests(SynchronousTestCase):
         """
         The first state runs from git; what is pushed is fetched by C{fileserver.update}, which
         names the commits, and the next run is of the new one; a server that is away is told, and
-        the last good commit is run; a new mapping counts after a reload.
+        the last good commit is run. What the minion pushes is served by C{minionfs} beside git.
         """
         home = scratch(self)
         repo = Repo(os.path.join(home, "git/states"))
@@ -244,7 +244,8 @@ class ServedTests(SynchronousTestCase):
         served = self.git_daemon(os.path.join(home, "git"), port)
         url = f"git://127.0.0.1:{port}/states"
         options: dict[str, Any] = {
-            "fileserver_backend": ["roots", "git"],
+            "fileserver_backend": ["roots", "git", "minion"],
+            "file_recv": True,
             "gitfs_remotes": [url],
             "gitfs_update_interval": 0,
             "auto_accept": True,
@@ -280,6 +281,12 @@ class ServedTests(SynchronousTestCase):
         Path(target).unlink()
         self.apply(master)
         self.assertEqual(Path(target).read_text(), "two\n")
+
+        done = master.command("salt", "*", "cp.push", target)
+        self.assertIn("True", done.stdout)
+        url = f"salt://{minion.id}{os.path.realpath(target)}"
+        done = master.command("salt", "*", "cp.get_file_str", url, "--out", "json")
+        self.assertEqual(json.loads(done.stdout), {minion.id: "two\n"})
 
     def states(self, target: str, word: str) -> dict[str, bytes]:
         """A top file, a state and what it copies."""

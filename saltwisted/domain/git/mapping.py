@@ -117,11 +117,14 @@ def _name_of(remote: IRemote, ref: str) -> str:
 
 def exposed(remote: IRemote, env: str) -> bool:
     """Whether white and black list let an environment through."""
-    if remote.saltenv_blacklist and any(_fits(env, each) for each in remote.saltenv_blacklist):
+    return let_through(env, remote.saltenv_whitelist, remote.saltenv_blacklist)
+
+
+def let_through(text: str, white: Sequence[str], black: Sequence[str]) -> bool:
+    """Whether a white and a black list, as Salt has them, let a name through."""
+    if any(_fits(text, each) for each in black):
         return False
-    if remote.saltenv_whitelist:
-        return any(_fits(env, each) for each in remote.saltenv_whitelist)
-    return True
+    return not white or any(_fits(text, each) for each in white)
 
 
 def _fits(text: str, pattern: str) -> bool:

@@ -16,6 +16,7 @@ from saltwisted.kinds import FILES, Parts
 from saltwisted.parts import IFileSource
 from saltwisted.stores.git.objects import library
 from saltwisted.stores.git.source import GitFiles, Work
+from saltwisted.stores.roots.pushed import PushedFiles
 from saltwisted.stores.roots.served import Roots, RunInPool
 
 
@@ -32,11 +33,16 @@ def _commits(config: Any, run: RunInPool, work: Work = _nobody) -> GitFiles:
     return GitFiles(str(config.cachedir), str(config.hash_type), run, work)
 
 
+def _pushed(config: Any, run: RunInPool, work: Work = _nobody) -> PushedFiles:
+    return PushedFiles(config, run)
+
+
 FILE_SOURCES = Parts[Callable[..., IFileSource]](
     FILES,
     {
         "roots": _directories,
         "gitfs": _commits,
+        "minionfs": _pushed,
     },
 )
 """
