@@ -110,7 +110,7 @@ class Signing:
 
     def verify(self, salt: Any, on_file: str, signature: Any = None) -> None:
         """
-        Verify a file's signature; a file that fails is removed from the cache.
+        Verify a file's signature; what fails is removed from the cache, and from nowhere else.
 
         @param signature: where it is, or C{True} or C{None} for one within the file.
         @raises CommandExecutionError: it does not verify, or cannot be verified here.
@@ -144,7 +144,7 @@ class Signing:
         if result["res"] is True:
             return
         for path in (*cached, on_file):
-            _files.safe_remove(path)
+            _files.forget_cached(path, salt["config.get"]("cachedir"))
         raise CommandExecutionError(
             f"The file's signature could not be verified: {result['message']}"
         )
@@ -187,6 +187,8 @@ class Announced:
     def _place(self, salt: Any) -> str | None:
         """Where the list of hashes is on this machine; C{None} if there is no list."""
         if os.path.isabs(self.source_hash):
+            if self.source_hash_sig:
+                self.signing.verify(salt, str(self.source_hash), self.source_hash_sig)
             return str(self.source_hash)
         scheme = urllib.parse.urlparse(self.source_hash).scheme
         if scheme not in _files.VALID_PROTOS:

@@ -262,6 +262,13 @@ def safe_remove(path: str) -> None:
         pass
 
 
+def forget_cached(path: str, cachedir: str) -> None:
+    """Remove a file that was fetched into the cache; a file that is elsewhere is its owner's."""
+    top = os.path.realpath(cachedir)
+    if os.path.commonpath([top, os.path.realpath(path)]) == top:
+        safe_remove(path)
+
+
 def remove_tree(path: str) -> None:
     """Remove a file, a link or a whole directory."""
     if os.path.islink(path) or not os.path.isdir(path):

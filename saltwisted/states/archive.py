@@ -310,7 +310,7 @@ class _Extraction:
         )
         if answer["res"] is not True:
             for path in (*cached, self.cached):
-                _files.safe_remove(path)
+                _files.forget_cached(path, __opts__["cachedir"])
             self.finish(f"{failed} The file's signature could not be verified: {answer['message']}")
 
     def read(self) -> None:

@@ -21,10 +21,12 @@ from typing import Any
 
 if __package__:
     from tests.modules.certs import certificates
+    from tests.modules.gpgcalls import keychains
     from tests.modules.partscripts import parts
     from tests.modules.sitescripts import site
 else:
     from certs import certificates
+    from gpgcalls import keychains
     from partscripts import parts
     from sitescripts import site
 
@@ -1636,6 +1638,7 @@ SCRIPTS: dict[str, Callable[[Script], None]] = {
         slsutil,
         defaults,
         certificates,
+        keychains,
     )
 }
 NEED_ROOT = frozenset(("file_owner", "aliases"))

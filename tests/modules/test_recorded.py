@@ -158,6 +158,10 @@ class Recorded(SynchronousTestCase):
         """Keys, certificates, requests and revocation lists are stock's, byte by byte."""
         self.check("certificates")
 
+    def test_keychains(self) -> None:
+        """Keys are kept, trusted and deleted, and signatures verified, as by stock's C{gpg}."""
+        self.check("keychains")
+
 
 _UNORDERED = frozenset(("file.readdir", "saltutil.list_extmods", "cp.get_dir", "cp.cache_dir"))
 

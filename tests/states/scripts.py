@@ -15,8 +15,10 @@ from typing import Any
 
 if __package__:
     from tests.states.certs_applied import certs
+    from tests.states.keychains_applied import keychains
 else:
     from certs_applied import certs
+    from keychains_applied import keychains
 
 SECTIONS: dict[str, Any] = {"top": 2, "one": {"a": 5, "new": "x"}, "three": {"d": "4"}}
 
@@ -618,4 +620,5 @@ SCRIPTS: dict[str, Callable[[Script], None]] = {
     "small": small,
     "together": together,
     "certs": certs,
+    "keychains": keychains,
 }

@@ -67,6 +67,10 @@ class Recorded(SynchronousTestCase):
         ]
         self.assertEqual(different, [], "\n" + "\n".join(different))
 
+    def test_keychains(self) -> None:
+        """Keys come and go, and files and archives are taken only as signed, as by stock."""
+        self.check("keychains")
+
     def test_ini(self) -> None:
         """Options and sections of C{.ini} files are set and removed as by stock."""
         self.check("ini")
