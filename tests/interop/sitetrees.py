@@ -89,8 +89,8 @@ def look(name: str, commit: str, texts: Iterable[tuple[str, str]]) -> Tree:
     return tree
 
 
-def read(clone: Path) -> Tree:
-    """Look at a clone's newest commit."""
+def opened(clone: Path) -> tuple[str, Iterable[tuple[str, str]]]:
+    """A clone's newest commit: its name, and the paths and texts of its modules."""
 
     def git(*words: str) -> str:
         done = subprocess.run(
@@ -101,7 +101,26 @@ def read(clone: Path) -> Tree:
     place = clone / ".git" if (clone / ".git").is_dir() else clone
     paths = [path for path in git("ls-tree", "-r", "--name-only", "HEAD").split("\n") if path]
     texts = ((path, git("show", f"HEAD:{path}")) for path in paths if _MODULE.search(path))
-    return look(clone.name, git("rev-parse", "HEAD")[:10], texts)
+    return git("rev-parse", "HEAD")[:10], texts
+
+
+def files_of(clone: Path) -> tuple[str, list[tuple[str, str, str]]]:
+    """A clone's own name, and kind, name and text of each module."""
+    matches = ((_MODULE.search(path), text) for path, text in opened(clone)[1])
+    files = [(match[1], match[2], text) for match, text in matches if match is not None]
+    return name_of(clone), files
+
+
+def name_of(clone: Path) -> str:
+    """What a tree is called: the directory above C{repo}, without its owner."""
+    folder = clone.parent if clone.name in ("repo", ".git") else clone
+    return folder.name.rpartition("+")[2]
+
+
+def read(clone: Path) -> Tree:
+    """Look at a clone's newest commit."""
+    commit, texts = opened(clone)
+    return look(name_of(clone), commit, texts)
 
 
 def main(clones: Iterable[str]) -> None:

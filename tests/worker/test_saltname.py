@@ -118,6 +118,37 @@ class SaltNameTests(SynchronousTestCase):
         self.assertEqual(found["site.ran"], ["hi", False])
         self.assertEqual(found["site.absent"][0], "ModuleNotFoundError")
 
+    def test_replaced(self) -> None:
+        """A module that takes the place of ours, and imports it by its name, gets ours."""
+        found = self.run_site(
+            "def none():\n    return 1\n",
+            "test.echo",
+            "test.ping",
+            "test.twice",
+            test="from salt.modules import test as ours\n"
+            "for name in dir(ours):\n"
+            "    if not name.startswith('_'):\n"
+            "        globals()[name] = getattr(ours, name)\n"
+            "def echo(text='x'):\n    return 'site ' + ours.echo(text)\n"
+            "def twice():\n    import salt.modules.test as again\n    return again is ours\n",
+        )
+
+        self.assertEqual(found["test.echo"], "site x")
+        self.assertEqual(found["test.ping"], True)
+        self.assertEqual(found["test.twice"], True)
+
+    def test_masks(self) -> None:
+        """A mask may be a number of bits, as in stock 3008."""
+        found = self.run_site(
+            "from salt.utils.validate.net import netmask\n"
+            "def masks():\n"
+            "    texts = ['24', '33', '255.0.0.0', '0.0.0.255', '255.0.255.0', 'x', 24]\n"
+            "    return [netmask(text) for text in texts]\n",
+            "site.masks",
+        )
+
+        self.assertEqual(found["site.masks"], [True, False, True, True, False, False, False])
+
     def test_named(self) -> None:
         """
         What modules import at their top and use in few functions says that it is not here when

@@ -4,6 +4,7 @@ The script that counts which modules of public trees import.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -50,3 +51,37 @@ class SiteTreesTests(SynchronousTestCase):
         self.assertEqual(
             causes, {"modules/old": "python", "states/lib": "library", "states/part": "salt"}
         )
+
+    def test_calls(self) -> None:
+        """
+        The script that compares answers calls what is listed for a tree of this name; what
+        differs is shown with both answers, and fails.
+        """
+        clone = Path(self.mktemp()).absolute() / "owner+salt-talk"
+        place = clone / "_modules" / "mysite.py"
+        place.parent.mkdir(parents=True)
+        place.write_text("def ping():\n    return [__salt__['test.echo']('x'), __grains__['os']]\n")
+        for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "all"]):
+            names = ["-c", "user.name=x", "-c", "user.email=x@example.com"]
+            subprocess.run(["git", "-C", str(clone), *names, *words], check=True)
+        script = Path(__file__).parent.parent / "interop" / "sitecalls.py"
+
+        def run(*words: str) -> subprocess.CompletedProcess[str]:
+            root = str(script.parent.parent.parent)
+            return subprocess.run(
+                [sys.executable, str(script), *words],
+                env={**os.environ, "PYTHONPATH": root},
+                capture_output=True,
+                text=True,
+            )
+
+        ours = run(str(clone)).stdout
+        one, two = clone.parent / "one", clone.parent / "two"
+        one.write_text(ours)
+        two.write_text(ours.replace("Debian", "other"))
+
+        self.assertEqual(ours, "[\"salt-talk/modules/mysite.ping()\", \"['x', 'Debian']\"]\n")
+        self.assertEqual(run("--compare", str(one), str(one)).returncode, 0)
+        found = run("--compare", str(one), str(two))
+        self.assertEqual(found.returncode, 1)
+        self.assertIn("1 calls, 0 absent with stock, 1 differ", found.stdout)

@@ -92,6 +92,12 @@ class Catalogue:
             self._files = {name: files[:1] for name, files in found.items()}
         return self._files
 
+    def replaced(self, name: str) -> Iterator[ModuleFile]:
+        """Ours of this name, though a file of the site's or an extension's is in its place."""
+        for directory, rank in self.directories():
+            if rank == "own":
+                yield from (file for file in self._scan(directory, rank) if file.name == name)
+
     def stock(self) -> dict[str, ModuleFile]:
         """Stock's files, save those that a synced file replaces."""
         if self._stock_files is None:

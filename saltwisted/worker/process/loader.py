@@ -282,6 +282,7 @@ class Loader(LateFunctions):
         self.executed: list[types.ModuleType] = []
         self.loaded_modules: set[str] = set()
         self.missing_modules: dict[str, Any] = {}
+        self._begun: list[ModuleFile] = []
         self._exhausted: set[str] = set()
         self._of_site: set[str] = set()
         self._whole = False
@@ -341,6 +342,8 @@ class Loader(LateFunctions):
         """The executed module of a file, by its name without suffix."""
         with _loading:
             for each in self._catalogue.by_name().get(file, ()):
+                if each in self._begun:
+                    return _replaced(self, file)
                 self._load(each)
         wanted = f".{self.tag}.{file}"
         return next((each for each in self.executed if each.__name__.endswith(wanted)), None)
@@ -421,6 +424,7 @@ class Loader(LateFunctions):
         file.tried = True
         if file.rank == "ext":
             self.loaders.begins(file.path)
+        self._begun.append(file)
         try:
             loaded = self._execute(file)
         except ImportError as error:
@@ -436,6 +440,8 @@ class Loader(LateFunctions):
             )
             self.missing_modules.setdefault(file.name, error)
             return
+        finally:
+            self._begun.remove(file)
         module = loaded[0][0]
         try:
             for each, code in loaded:
@@ -682,3 +688,13 @@ def _take_beside(loader: Loader, module: str) -> bool:
         dict.update(loader, found)
         loader.loaded_modules.add(module)
     return bool(found)
+
+
+def _replaced(loader: Loader, file: str) -> types.ModuleType | None:
+    """Ours, for the module of the site's that takes its place and imports it by its name."""
+    for each in loader._catalogue.replaced(file):
+        loaded = loader._execute(each)
+        for module, code in loaded:
+            loader._inject(module, code)
+        return loaded[0][0]
+    return None

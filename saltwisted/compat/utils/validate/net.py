@@ -37,12 +37,11 @@ def _is(addr: Any, kind: type, longest: int) -> bool:
 
 
 def netmask(mask: Any) -> bool:
-    """Whether it is an IPv4 mask: ones, and then zeros."""
+    """Whether it is an IPv4 mask, as addresses or as a number of bits."""
     if not isinstance(mask, str):
         return False
-    parts = mask.split(".")
-    if "/" in mask:
-        ipaddress.IPv4Network(f"0.0.0.0/{mask}")  # raises, as stock does
-    if len(parts) != 4 or not all(part.isdigit() and int(part) < 256 for part in parts):
+    try:
+        ipaddress.IPv4Network(f"0.0.0.0/{mask}")
+    except ipaddress.NetmaskValueError:
         return False
-    return re.match("^1*0*$", "".join(f"{int(part):08b}" for part in parts)) is not None
+    return True
