@@ -65,7 +65,10 @@ LAW: dict[str, tuple[set[str], set[str], bool]] = {
 ROOMS: dict[str, list[str]] = {
     "cluster": ["links", "claims", "facts", "jobs", "roots", "life", "-"],
     "stores": ["-", "facts", "jobs", "roots", "git", "sources"],
-    "worker": ["-", "git", "grains", "process", "states", "pillar", "automation", "orchestration"],
+    "worker": [
+        *("-", "git", "grains", "process", "sdb", "states", "pillar", "automation"),
+        "orchestration",
+    ],
     "transports": ["-", "tcp", "zeromq"],
 }
 """The rooms of a floor, from below: each imports those before it. C{-}: what lies in none."""

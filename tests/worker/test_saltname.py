@@ -33,7 +33,7 @@ print(json.dumps(found))
 """
 
 
-class SaltNameTests(SynchronousTestCase):
+class SiteCase(SynchronousTestCase):
     """Each test runs site modules in a Python of its own, as a worker does."""
 
     def run_site(self, text: str, *names: str, salt: str = "", **others: str) -> dict[str, Any]:
@@ -62,6 +62,10 @@ class SaltNameTests(SynchronousTestCase):
         )
         found: dict[str, Any] = json.loads(done.stdout)
         return found
+
+
+class SaltNameTests(SiteCase):
+    """How the name is found."""
 
     def test_classes_are_ours(self) -> None:
         """C{salt.exceptions} has the classes that our modules raise: C{except} finds them."""

@@ -6,10 +6,12 @@ Each function answers with our loader of one kind, which has the functions of th
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
 from saltwisted.worker.process import loader as _loader
+from saltwisted.worker.process.modulefiles import KINDS
 
 
 def _loaders(opts: Mapping[str, Any], context: dict[str, Any] | None = None) -> _loader.Loaders:
@@ -57,3 +59,61 @@ def render(opts: Mapping[str, Any], functions: Any = None, *args: Any, **kwargs:
 def grains(opts: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
     """This machine's grains."""
     return _loader.make_grains(opts)
+
+
+class LazyLoader:
+    """
+    Functions of modules in some directories, and no others, as a map by C{module.function}.
+
+    @param module_dirs: the directories.
+    @param tag: of which kind they are, in Salt's word.
+    @param pack: names that they find around them, in place of the loader's own.
+    """
+
+    def __new__(  # type: ignore[misc]
+        cls,
+        module_dirs: list[str],
+        opts: Mapping[str, Any] | None = None,
+        tag: str = "module",
+        loaded_base_name: str | None = None,
+        mod_type_check: Any = None,
+        pack: Mapping[str, Any] | None = None,
+        whitelist: Any = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> _loader.Loader:
+        """
+        Our loader of this kind, with these directories.
+
+        @raises NotImplementedError: for a class of one's own, which relies on what is inside.
+        """
+        if cls is not LazyLoader:
+            raise NotImplementedError(
+                "salt.loader.LazyLoader: saltwisted runs site modules without the salt package,"
+                " and its loader cannot be derived from (docs/site-modules.md)"
+            )
+        return alone(module_dirs, opts or {}, tag, pack or {}, whitelist)
+
+
+def alone(
+    folders: list[str],
+    opts: Mapping[str, Any],
+    tag: str,
+    pack: Mapping[str, Any],
+    whitelist: Any = None,
+) -> _loader.Loader:
+    """A loader for directories, without the site's others, and without ours."""
+    kind = next((name for name, spec in KINDS.items() if spec.tag == tag), "modules")
+    spec = KINDS[kind]
+    chosen = {**opts, "module_dirs": [], "extension_modules": os.devnull, spec.option: folders}
+    if whitelist:
+        chosen["whitelist_modules"] = list(whitelist)
+    given = _loader.Loaders(
+        chosen,
+        grains=opts.get("grains") or {},
+        pillar=opts.get("pillar") or {},
+        stock=False,
+        extra=dict(pack),
+        beside={kind: {}},
+    )
+    return given[kind]

@@ -65,7 +65,7 @@ KINDS: dict[str, Kind] = {
         ("executors", "", "executors", "executor_dirs", ""),
         ("beacons", "", "beacons", "", ""),
         ("engines", "", "engines", "", ""),
-        ("sdb", "", "sdb", "", ""),
+        ("sdb", "", "sdb", "", "worker/sdb"),
         ("serializers", "", "serializers", "", ""),
         ("proxy", "", "proxy", "", ""),
         ("cache", "", "cache", "", ""),

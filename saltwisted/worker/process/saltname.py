@@ -30,12 +30,24 @@ VIEWS = {"salt.modules": "modules", "salt.states": "states"}
 RENAMED = {"x509_v2": "x509"}
 """Files of Salt whose module has another file here."""
 
+ELSEWHERE = {"salt.output": "saltwisted.cli.siteoutput"}
+"""Names whose module lies with what it is a view of."""
+
 NAMED = {
+    "salt.beacons": "Beacon",
+    "salt.beacons.network_settings": "beacon validate",
     "salt.client.ssh": "",
     "salt.client.ssh.state": "lowstate_file_refs prep_trans_tar",
     "salt.fileclient": "get_file_client",
     "salt.state": "HighState",
-    "salt.utils.minions": "CkMinions get_minion_data",
+    "salt.utils.cloud": (
+        "accept_key bootstrap gen_keys minion_config os_script remove_key salt_config_to_yaml"
+    ),
+    "salt.utils.extmods": "sync",
+    "salt.utils.openstack": "",
+    "salt.utils.openstack.neutron": "SaltNeutron",
+    "salt.utils.openstack.nova": "SaltNova",
+    "salt.utils.schema": "Schema",
     "salt.utils.thin": "gen_thin",
 }
 """
@@ -153,6 +165,8 @@ def missing(name: str) -> ModuleNotFoundError:
 
 def source_of(name: str) -> str | None:
     """Which module of ours is behind a name such as C{salt.utils.files}; C{None}: none."""
+    if name in ELSEWHERE:
+        return ELSEWHERE[name]
     parts = name.split(".")[1:]
     if any(not part.isidentifier() or part.startswith("_") for part in parts if part != "_compat"):
         return None

@@ -1,0 +1,1 @@
+"""Drivers of C{sdb://}: where its values are."""
