@@ -18,7 +18,7 @@ from saltwisted.words import listed
 REF_TYPES = ("branch", "tag", "sha")
 TEXTS = (
     "base", "fallback", "mountpoint", "root", "proxy", "user", "password", "pubkey", "privkey",
-    "passphrase",
+    "passphrase", "verify", "verify_keyring", "verify_allowed_signers",
 )  # fmt: skip
 FLAGS = ("ssl_verify", "insecure_auth", "disable_saltenv_mapping")
 LISTS = ("saltenv_whitelist", "saltenv_blacklist", "refspecs", "ref_types")
@@ -43,6 +43,9 @@ OPTIONS = {
     "ssl_verify": "gitfs_ssl_verify",
     "update_interval": "gitfs_update_interval",
     "user": "gitfs_user",
+    "verify": "gitfs_verify",
+    "verify_allowed_signers": "gitfs_verify_allowed_signers",
+    "verify_keyring": "gitfs_verify_keyring",
 }
 """
 Their global forms. The whole history is fetched whatever C{gitfs_depth} says, and ssh needs no
@@ -52,6 +55,8 @@ OWN = ("all_saltenvs", "name", "saltenv")
 """Parameters of one remote alone; C{gitfs_saltenv} is a map beside, and no default."""
 PER_SALTENV = ("mountpoint", "root", "ref")
 AUTH = ("user", "password", "pubkey", "privkey", "passphrase")
+SIGNERS = {"gpg": "verify_keyring", "ssh": "verify_allowed_signers"}
+"""How commits may be signed, and the parameter that names the file with those who may."""
 PROVIDERS = ("pygit2", "gitpython", "gitcli")
 """Those of Salt. Any of them is accepted, and there is one here."""
 REFSPECS = ("+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
@@ -95,6 +100,9 @@ class GitRemote:
     pubkey: str = ""
     privkey: str = ""
     passphrase: str = ""
+    verify: str = ""
+    verify_keyring: str = ""
+    verify_allowed_signers: str = ""
     ssl_verify: bool = True
     insecure_auth: bool = False
     disable_saltenv_mapping: bool = False
@@ -130,8 +138,21 @@ class GitRemote:
         """What people are told of it: its name, or its URL without credentials."""
         return self.name or shown(self.url)
 
+    @property
+    def signers(self) -> str:
+        """The file that says who may sign; C{""} where nobody has to."""
+        return str(getattr(self, SIGNERS[self.verify])) if self.verify else ""
+
+    @property
+    def judged(self) -> tuple[str, ...]:
+        """What tells repositories apart by who may sign; empty where nobody has to."""
+        return (self.verify, self.signers) if self.verify else ()
+
     def reached(self) -> dict[str, Any]:
-        """Where it is and how it is reached, as what fetches it takes that; secrets included."""
+        """
+        Where it is, how it is reached, and who has to have signed what comes, as what fetches it
+        takes that; secrets included.
+        """
         return {
             "url": self.url,
             "refspecs": list(self.refspecs),
@@ -141,6 +162,8 @@ class GitRemote:
             "passphrase": self.passphrase,
             "proxy": self.proxy,
             "ssl_verify": self.ssl_verify,
+            "verify": self.verify,
+            "signers": self.signers,
         }
 
 
@@ -246,6 +269,8 @@ def typed(who: str, name: str, value: Any) -> Any:
         if number < 0 or number > 1e9:
             raise ConfigError(f"remote {who!r}: {name} must be a number")
         return int(number) if name == "depth" else number
+    if name == "verify" and value is False:
+        return ""
     text = str(value)
     if "\0" in text or "\n" in text or "\r" in text:
         raise ConfigError(f"remote {who!r}: {name} must be one line")
@@ -277,6 +302,15 @@ def judge(remote: GitRemote) -> None:
     if odd:
         have = listed(REF_TYPES)
         raise ConfigError(f"remote {who!r}: ref_types {odd[0]!r} is unknown: there are {have}")
+    if remote.verify and remote.verify not in SIGNERS:
+        near = _near(remote.verify, tuple(SIGNERS))
+        raise ConfigError(f"remote {who!r}: verify: {remote.verify!r} is unknown{near}")
+    if remote.verify and not remote.signers.startswith("/"):
+        needed = SIGNERS[remote.verify]
+        raise ConfigError(
+            f"remote {who!r}: verify: {remote.verify} needs {needed}, the path of the file that"
+            " says who may sign"
+        )
     scheme = remote.url.partition("://")[0].lower() if "://" in remote.url else ""
     if scheme in ("http", "https"):
         if bool(remote.user) != bool(remote.password):

@@ -28,6 +28,9 @@ OPTIONS = {
     "ssl_verify": "git_pillar_ssl_verify",
     "update_interval": "git_pillar_update_interval",
     "user": "git_pillar_user",
+    "verify": "git_pillar_verify",
+    "verify_allowed_signers": "git_pillar_verify_allowed_signers",
+    "verify_keyring": "git_pillar_verify_keyring",
 }
 """Parameters of a remote, and the options that are their defaults."""
 PER_REMOTE = frozenset(
@@ -62,7 +65,7 @@ class PillarRemote(GitRemote):
     def directory(self) -> str:
         """The name of its repository's directory; none that is reached differently shares it."""
         reached = (self.url, self.name or None, self.user, self.privkey, tuple(self.refspecs))
-        return hashlib.sha256(repr(reached).encode()).hexdigest()[:32]
+        return hashlib.sha256(repr(reached + self.judged).encode()).hexdigest()[:32]
 
 
 def pillar_remotes(config: Any, value_of: Callable[[str], Any]) -> list[PillarRemote]:

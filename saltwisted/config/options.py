@@ -598,6 +598,18 @@ class MasterConfig(CommonOptions):
     gitfs_timeout: float = 300
     #: Megabytes that a git remote may send in one fetch.
     gitfs_max_size: int = 8192
+    #: Serve only what was signed: gpg or ssh.
+    gitfs_verify: str = ""
+    #: The file with the OpenPGP keys of those who may sign.
+    gitfs_verify_keyring: str = ""
+    #: The file with the SSH keys of those who may sign, as ssh-keygen reads it.
+    gitfs_verify_allowed_signers: str = ""
+    #: As gitfs_verify, for git_pillar.
+    git_pillar_verify: str = ""
+    #: As gitfs_verify_keyring.
+    git_pillar_verify_keyring: str = ""
+    #: As gitfs_verify_allowed_signers.
+    git_pillar_verify_allowed_signers: str = ""
 
     # -- Running jobs
 

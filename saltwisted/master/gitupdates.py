@@ -20,8 +20,10 @@ from twisted.logger import Logger
 
 from saltwisted.config.git import GitRemote, remotes_of
 from saltwisted.config.gitpillar import PillarRemote, all_pillar_remotes
+from saltwisted.domain.git import mapping
 from saltwisted.domain.git.mapping import Tip
 from saltwisted.domain.git.pacing import NEVER, pause
+from saltwisted.domain.git.signing import called, sentence
 from saltwisted.domain.git.trees import changed
 from saltwisted.errors import RemoteError
 from saltwisted.stores.git.objects import Repository
@@ -33,6 +35,9 @@ FETCH_ENTRY = "saltwisted.worker.git.work:fetch"
 READ_ENTRY = "saltwisted.worker.git.work:serve"
 EVENT = "salt/fileserver/gitfs/update"
 PILLAR_EVENT = "salt/fileserver/git_pillar/update"
+REFUSED_EVENT = "salt/fileserver/git/refused"
+SAID = 5
+"""Refs of which one sentence speaks; of more it gives the number."""
 PATIENCE = 30.0
 """Seconds for what is no fetch, and beyond those of a fetch."""
 FIRST = 15.0
@@ -58,6 +63,7 @@ class Watched:
 
     @ivar state: what the worker has said of it.
     @ivar fetched: when a fetch last went well, in seconds since 1970; 0 if not in this life.
+    @ivar told: what was said already of refs that are not served: ref to its object.
     @ivar after: who wants a fetch that begins after the one that runs.
     """
 
@@ -71,6 +77,7 @@ class Watched:
     failures: int = 0
     fetched: float = 0.0
     since: float = 0.0
+    told: dict[str, str] = field(factory=dict, repr=False)
     damaged: bool = False
     damaged_at: float = 0.0
     timer: Any = None
@@ -95,6 +102,27 @@ class Watched:
         return {
             name for each in self.remotes for name in (each.id, each.name, each.url, each.shown)
         }
+
+    @property
+    def pins(self) -> set[str]:
+        """The commits that the configuration names."""
+        found = {pin for each in self.remotes for pin in mapping.pins(each)}
+        branches = {each.branch for each in self.remotes if isinstance(each, PillarRemote)}
+        return found | {name for name in branches if mapping.is_hex(name)}
+
+    @property
+    def refused(self) -> dict[str, dict[str, str]]:
+        """
+        The refs that would be environments, or pillar, and are not served as they are: the
+        C{commit}, C{why}, and which one it C{serves} instead.
+        """
+        found = {}
+        for ref, (oid, why) in self.state.get("refused", {}).items():
+            if any(_is_wanted(remote, ref) for remote in self.remotes):
+                tip = self.tips.get(ref)
+                serves = tip.commit if tip is not None else ""
+                found[ref] = {"commit": oid, "why": why, "serves": serves}
+        return found
 
     @property
     def interval(self) -> float:
@@ -197,6 +225,7 @@ class GitUpdates:
                 state = answer["states"][watched.folder]
                 if state:
                     self._take(watched, state)
+                    self._tell_refused(watched)
         for key in self._watched.keys() - new.keys():
             self._quiet(self._watched[key])
         self._watched, self._order = new, order
@@ -270,12 +299,17 @@ class GitUpdates:
         known = self._watched.get(watched.key) is watched
         if "error" in answer:
             self._failed(watched, str(answer["error"]))
+            if known and answer.get("state"):
+                # Who may sign has changed: what he had signed is served no more, remote or not
+                self._serve(watched, answer["state"])
         elif known:
             self._came(watched, answer)
         refs = {ref: tip.commit for ref, tip in watched.tips.items() if tip.commit}
         outcome: dict[str, Any] = {"changed": changed(before, refs), "refs": refs}
         if watched.error:
             outcome["error"] = watched.error
+        if watched.refused:
+            outcome["refused"] = watched.refused
         if outcome["changed"]:
             self._fire(
                 PILLAR_EVENT if watched.is_pillar else EVENT,
@@ -302,16 +336,18 @@ class GitUpdates:
     async def _ask(self, watched: Watched) -> Any:
         remote = watched.remotes[0]
         seconds = float(self._config.gitfs_timeout)
+        looking = seconds if remote.verify else 0.0
         request = {
             "do": "fetch",
             "folder": watched.folder,
             **remote.reached(),
+            "pins": sorted(watched.pins),
             "seconds": seconds,
             "most": int(self._config.gitfs_max_size) << 20,
             "now": self._now(),
             "fresh": watched.damaged,
         }
-        call = (FETCH_ENTRY, request, seconds + PATIENCE)
+        call = (FETCH_ENTRY, request, seconds + looking + PATIENCE)
         self._counters["git:fetches"] += 1
         if watched.failures:
             return await self._doubtful.run(self._worker.call, *call)
@@ -342,9 +378,44 @@ class GitUpdates:
             self.log.info("git: {remote} can be fetched again", remote=watched.shown, always=True)
         watched.error, watched.failures, watched.damaged = "", 0, False
         watched.fetched = self._now()
-        if answer["state"] != watched.state:
-            self._take(watched, answer["state"])
+        self._serve(watched, answer["state"])
+
+    def _serve(self, watched: Watched, state: Mapping[str, Any]) -> None:
+        if state != watched.state:
+            self._take(watched, state)
             self._show()
+            self._tell_refused(watched)
+
+    def _tell_refused(self, watched: Watched) -> None:
+        """Tell everyone of refs that are not served as they are, once of each commit."""
+        refused = watched.refused
+        new = {
+            ref: each for ref, each in refused.items() if watched.told.get(ref) != each["commit"]
+        }
+        for ref in watched.told.keys() - refused.keys():
+            self.log.info(
+                "git: {remote}: nothing is wrong with {ref} any more",
+                remote=watched.shown,
+                ref=called(ref),
+                always=True,
+            )
+        watched.told = {ref: each["commit"] for ref, each in refused.items()}
+        if not new:
+            return
+        self._counters["git:refused"] += len(new)
+        self.log.error(
+            "git: {remote}: {refs}",
+            remote=watched.shown,
+            refs=_together(sentence(ref, each) for ref, each in new.items()),
+        )
+        self._fire(
+            REFUSED_EVENT,
+            {
+                "backend": "git_pillar" if watched.is_pillar else "gitfs",
+                "remote": watched.shown,
+                "refs": new,
+            },
+        )
 
     def _take(self, watched: Watched, state: Mapping[str, Any]) -> None:
         path = os.path.join(watched.folder, state["repo"])
@@ -365,7 +436,10 @@ class GitUpdates:
         for remote, key in self._order:
             watched = self._watched[key]
             if watched.repository is not None:
-                served.append(Served(remote, watched.folder, watched.repository, watched.tips))
+                signed = frozenset(watched.state["signed"]) if remote.verify else None
+                served.append(
+                    Served(remote, watched.folder, watched.repository, watched.tips, signed)
+                )
         self._source.show(GitView(served))
 
     def _damaged(self, folder: str) -> None:
@@ -412,6 +486,8 @@ class GitUpdates:
                     "since": watched.since if watched.error else 0.0,
                     "failures": watched.failures,
                     "pillar": watched.is_pillar,
+                    "verify": watched.remotes[0].verify,
+                    "refused": watched.refused,
                 }
                 for watched in self._watched.values()
             },
@@ -427,7 +503,27 @@ class GitUpdates:
             if watched.error:
                 had = "its last good commits are served" if watched.state else "not served"
                 texts.append(f"{watched.shown}: {watched.error} ({had})")
+            if refused := watched.refused:
+                told = _together(sentence(ref, each) for ref, each in refused.items())
+                texts.append(f"{watched.shown}: {told}")
         return "; ".join(texts)
+
+
+def _is_wanted(remote: GitRemote, ref: str) -> bool:
+    """Whether a ref would be an environment, or the pillar of one."""
+    if isinstance(remote, PillarRemote):
+        wanted = {remote.branch, remote.fallback, remote.all_saltenvs}
+        return "__env__" in wanted or ref.partition("/")[2].partition("/")[2] in {
+            name for each in wanted if each for name in (each, f"origin/{each}")
+        }
+    return bool(mapping.environments(remote, {ref: Tip("", "", "")}))
+
+
+def _together(sentences: Iterable[str]) -> str:
+    """The first of them, and how many there are beside."""
+    every = list(sentences)
+    more = f"; and {len(every) - SAID} more" if len(every) > SAID else ""
+    return "; ".join(every[:SAID]) + more
 
 
 class NoGit:
@@ -455,4 +551,4 @@ def key_of(remote: GitRemote) -> str:
     Who reaches it in another way has a repository of his own (CVE-2023-20898).
     """
     reached = (remote.url, remote.user, remote.privkey, remote.refspecs)
-    return hashlib.sha256(repr(reached).encode()).hexdigest()[:32]
+    return hashlib.sha256(repr(reached + remote.judged).encode()).hexdigest()[:32]

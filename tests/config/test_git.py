@@ -144,6 +144,22 @@ class WrongTests(SynchronousTestCase):
         (remote, _), wrong = parsed([{plain: [*both, {"insecure_auth": True}]}, "/other"])
         self.assertEqual((wrong, remote.user), ([], "u"))
 
+    def test_verify(self) -> None:
+        """T-GIT-7: who asks for signatures in a way that cannot work is served nothing unsigned."""
+        self.assertIn("did you mean 'gpg'?", self.wrong([{URL: [{"verify": "gpgs"}]}]))
+        self.assertIn("'True' is unknown", self.wrong([{URL: [{"verify": True}]}]))
+        self.assertIn("needs verify_keyring", self.wrong([{URL: [{"verify": "gpg"}]}]))
+        keys = {"verify": "ssh", "verify_keyring": "/k"}
+        self.assertIn("verify_allowed_signers", self.wrong([{URL: [keys]}]))
+        (text,) = parsed([URL], gitfs_verify="gpg", gitfs_verify_keyring="keys")[1]
+        self.assertIn("needs verify_keyring, the path", text)
+        (remote,), wrong = parsed(
+            [{URL: [{"verify_keyring": "/own"}]}], gitfs_verify="gpg", gitfs_verify_keyring="/k"
+        )
+        self.assertEqual((wrong, remote.verify, remote.signers), ([], "gpg", "/own"))
+        (remote,), _ = parsed([{URL: [{"verify": False}]}], gitfs_verify="ssh")
+        self.assertEqual((remote.verify, remote.signers, remote.judged), ("", "", ()))
+
     def test_secrets(self) -> None:
         """T-GIT-3: no credential is in a message, in a representation, or in what is shown."""
         url = "https://fred:geheim@h/a?token=geheim#geheim"

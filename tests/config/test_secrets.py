@@ -32,7 +32,7 @@ PLAIN = {
     "eauth_tokens.cluster_id", "claims_etcd_key", "master_sign_key_name", "key_logfile",
     "allow_minion_key_revoke", "keys.cache_driver", "mmap_cache_key_size", "keysize",
     "verify_master_pubkey_sign", "master_use_pubkey_signature",
-    "master_pubkey_signature",
+    "master_pubkey_signature", "gitfs_verify_keyring", "git_pillar_verify_keyring",
 }  # fmt: skip
 """Options whose names have a word of secrets in them and that are none: paths, times, switches."""
 WITHIN: dict[str, Any] = {

@@ -9,6 +9,7 @@ import hashlib
 import os
 from typing import Any
 
+from attrs import evolve
 from twisted.internet.defer import maybeDeferred
 
 from saltwisted.config.git import GitRemote
@@ -281,6 +282,17 @@ class SwitchTests(GitSourceTestCase):
         tree = repo.git("rev-parse", f"{first}^{{tree}}")
         for env in (tree, first[:3], "0" * 40, "HEAD", "master", "HEAD~1", f"{first}:a"):
             self.assertIsNone(source.find(env, "a"), env)
+
+    def test_signed_commit_as_environment(self) -> None:
+        """T-GIT-7: where commits have to be signed, one is an environment only if it was good."""
+        repo = self.repo()
+        first = repo.commit({"a": b"1"})
+        second = repo.commit({"a": b"2"})
+        source = self.files()
+        source.show(GitView([evolve(self.fetched(repo), signed=frozenset([first]))]))
+
+        self.assertIsNotNone(source.find(first[:8], "a"))
+        self.assertIsNone(source.find(second, "a"))
 
     def test_precedence(self) -> None:
         """The first remote that has a file serves it, each below its mount point."""

@@ -9,12 +9,22 @@ from typing import Any
 
 from twisted.internet.defer import Deferred, ensureDeferred, maybeDeferred, succeed
 from twisted.internet.task import Clock
+from twisted.logger import LogLevel, capturedLogs, formatEvent
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.config.git import GitRemote
+from saltwisted.config.gitpillar import PillarRemote
 from saltwisted.config.options import MasterConfig
 from saltwisted.errors import RemoteError
-from saltwisted.master.gitupdates import EVENT, FETCH_ENTRY, FIRST, GitUpdates, key_of
+from saltwisted.master.gitupdates import (
+    EVENT,
+    FETCH_ENTRY,
+    FIRST,
+    REFUSED_EVENT,
+    GitUpdates,
+    Watched,
+    key_of,
+)
 from saltwisted.stores.git.source import GitFiles
 from tests.harness import scratch
 
@@ -334,6 +344,129 @@ class PillarTests(UpdatesTestCase):
         self.assertIn("is no URL of a remote", self.updates.problem)
 
 
+class SignedTests(UpdatesTestCase):
+    """Refs that nobody has signed who may."""
+
+    remotes = (
+        {"/one": [{"verify": "gpg"}, {"verify_keyring": "/k"}, {"saltenv_blacklist": ["old*"]}]},
+    )
+    why = "has no OpenPGP signature"
+
+    def state(self, *refused: str, served: str = "a") -> dict[str, Any]:
+        """The branch C{master} is served; these refs are refused."""
+        rows = {f"refs/remotes/origin/{name}": ["f" * 40, self.why] for name in refused}
+        return {**state(served), "refused": rows, "signed": ["a" * 40, "c" * 40]}
+
+    def came(self, *refused: str, **answer: Any) -> None:
+        """A fetch ends so."""
+        self.worker.answer("/one", {"state": self.state(*refused), **answer})
+
+    def test_asked(self) -> None:
+        """A worker is told who may sign, and which commits are configured."""
+        _ = self.start()
+        (request, _), *_ = self.worker.fetches
+
+        self.assertEqual(
+            {name: request[name] for name in ("verify", "signers", "pins")},
+            {"verify": "gpg", "signers": "/k", "pins": []},
+        )
+
+    def test_told(self) -> None:
+        """T-GIT-7: a refused ref is in the answer, an event, the log and the status, once each."""
+        with capturedLogs() as logs:
+            _ = self.start()
+            self.came("master", "dev")
+            answer = self.updates.update(["/one"])
+            self.came("master", "dev")
+        found = self.successResultOf(answer)["/one"]["refused"]
+        expected = {
+            MASTER: {"commit": "f" * 40, "why": self.why, "serves": "a" * 40},
+            "refs/remotes/origin/dev": {"commit": "f" * 40, "why": self.why, "serves": ""},
+        }
+
+        self.assertEqual(found, expected)
+        events = [data for tag, data in self.events if tag == REFUSED_EVENT]
+        self.assertEqual(events, [{"backend": "gitfs", "remote": "/one", "refs": expected}])
+        self.assertEqual(self.updates.status()["remotes"]["/one"]["refused"], expected)
+        self.assertEqual(self.counters["git:refused"], 2)
+        text = (
+            "/one: branch master is at ffffffffffff, which has no OpenPGP signature; its last good"
+            " one, aaaaaaaaaaaa, is served; branch dev is at ffffffffffff, which has no OpenPGP"
+            " signature; it is not served"
+        )
+        self.assertEqual(self.updates.problem, text)
+        lines = [formatEvent(each) for each in logs if each["log_level"] is LogLevel.error]
+        self.assertEqual(lines, [f"git: {text}"])
+
+    def test_many(self) -> None:
+        """Of many refused refs some are named, and the number of the others."""
+        _ = self.start()
+        with capturedLogs():
+            self.came(*(f"b{number}" for number in range(30)))
+
+        self.assertEqual(self.updates.problem.count("it is not served"), 5)
+        self.assertTrue(self.updates.problem.endswith("; and 25 more"))
+
+    def test_unwanted(self) -> None:
+        """A ref that would be no environment is nobody's concern."""
+        _ = self.start()
+        self.came("old", "old/1")
+
+        self.assertEqual((self.updates.problem, self.events[1:]), ("", []))
+
+    def test_well_again(self) -> None:
+        """A ref that is good again is told so, and one that is bad again is told anew."""
+        with capturedLogs() as logs:
+            _ = self.start()
+            for refused in (("master",), (), ("master",)):
+                self.came(*refused)
+                self.clock.advance(61)
+
+        texts = [formatEvent(each) for each in logs]
+        self.assertEqual(sum("nothing is wrong with branch master" in text for text in texts), 1)
+        self.assertEqual(self.counters["git:refused"], 2)
+
+    def test_restart(self) -> None:
+        """What was refused before a restart is told after it, before any remote has answered."""
+        self.worker.known = self.state("master")
+        with capturedLogs():
+            self.successResultOf(self.start())
+
+        self.assertIn("branch master is at ffffffffffff", self.updates.problem)
+
+    def test_less(self) -> None:
+        """T-GIT-7: what counts no more is served no more, though the remote is away."""
+        with capturedLogs():
+            _ = self.start()
+            self.came()
+            self.assertEqual(self.source.envs(), ["base"])
+            self.clock.advance(61)
+            less = {**self.state("master"), "refs": {}}
+            self.worker.answer("/one", {"error": "gone", "state": less})
+
+        self.assertEqual(self.source.envs(), [])
+        self.assertIn("gone", self.updates.problem)
+
+    def test_served_commits(self) -> None:
+        """T-GIT-7: by its own name only a commit is served that was good."""
+        _ = self.start()
+        self.came()
+        (served,) = self.source.view.served
+
+        self.assertEqual(served.signed, {"a" * 40, "c" * 40})
+
+    def test_pillar(self) -> None:
+        """Of a remote of pillar the branches count that are its pillar."""
+        found = {}
+        for branch in ("main", "__env__", "other"):
+            remote = PillarRemote(id="x", url="/x", branch=branch, verify="ssh")
+            refs = {"refused": {"refs/remotes/origin/main": ["f" * 40, "x"]}, "repo": "r"}
+            found[branch] = list(Watched("k", "/f", [remote], refs).refused)
+
+        main = ["refs/remotes/origin/main"]
+        self.assertEqual(found, {"main": main, "__env__": main, "other": []})
+
+
 class KeyTests(SynchronousTestCase):
     """Where repositories are."""
 
@@ -341,10 +474,12 @@ class KeyTests(SynchronousTestCase):
         """T-GIT-1: remotes that are reached in different ways never share a folder."""
         ways: list[dict[str, Any]] = [
             {}, {"user": "a"}, {"user": "b"}, {"privkey": "/k"}, {"refspecs": ("+a:refs/tags/a",)},
+            {"verify": "gpg", "verify_keyring": "/k"}, {"verify": "gpg", "verify_keyring": "/l"},
+            {"verify": "ssh", "verify_allowed_signers": "/k"},
         ]  # fmt: skip
         keys = [key_of(GitRemote(id="/r", url="/r", **way)) for way in ways]
         keys += [key_of(GitRemote(id="/s", url="/s"))]
 
-        self.assertEqual(len(set(keys)), 6)
+        self.assertEqual(len(set(keys)), 9)
         self.assertEqual(keys[0], key_of(GitRemote(id="/r", url="/r", mountpoint="m", name="n")))
         self.assertTrue(all(key.isalnum() for key in keys))

@@ -202,6 +202,14 @@ def _named(remote: IRemote, refs: Refs, name: str) -> Tip | str | None:
     return None
 
 
+def pins(remote: IRemote) -> set[str]:
+    """The commits that a configuration names, in hex digits."""
+    said = [remote.base, remote.fallback, remote.all_saltenvs or ""]
+    for env in (*remote.saltenv.values(), *remote.saltenv_everywhere.values()):
+        said.append(env.get("ref", ""))
+    return {name.lower() for name in said if name and is_hex(name)}
+
+
 def listed_in(remote: IRemote, env: str, envs: set[str]) -> bool:
     """
     Whether a remote is asked about an environment at all.

@@ -9,6 +9,7 @@ from typing import Any
 
 from twisted.internet.defer import maybeDeferred
 
+from saltwisted.domain.git.signing import sentence
 from saltwisted.master.runner_table import Run, Runner
 from saltwisted.words import listed
 
@@ -106,7 +107,8 @@ async def update(run: Run, backend: Any = None, remotes: Any = None, **kwargs: A
     Look again now, instead of when a change is noticed: git remotes are fetched.
 
     Where there are some, the answer has for each of them its refs with their commits, what has
-    changed (the commit before and after), and why it could not be fetched.
+    changed (the commit before and after), why it could not be fetched, and what is not served since
+    nobody has signed it who may.
 
     CLI Example::
 
@@ -123,6 +125,8 @@ async def update(run: Run, backend: Any = None, remotes: Any = None, **kwargs: A
     for name, told in found.items():
         if "error" in told:
             await run.complain(f"{name} cannot be fetched: {told['error']}")
+        for ref, refusal in told.get("refused", {}).items():
+            await run.complain(f"{name}: {sentence(ref, refusal)}")
     return {"gitfs": found}
 
 

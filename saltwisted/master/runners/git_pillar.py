@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from saltwisted.domain.git.signing import sentence
 from saltwisted.master.runner_table import Run, Runner
 
 
@@ -20,6 +21,9 @@ async def update(run: Run, branch: str | None = None, repo: str | None = None) -
         salt-run git_pillar.update branch=master repo=https://example.com/pillar.git
     """
     found = await run.ctx.git.update_pillars(branch, repo)
+    for name, told in run.ctx.git.status().get("remotes", {}).items():
+        for ref, refusal in told["refused"].items() if told["pillar"] else ():
+            await run.complain(f"{name}: {sentence(ref, refusal)}")
     if found:
         return found
     if branch is not None or repo is not None:

@@ -47,12 +47,14 @@ class Served:
     One remote, as it is served: its repository, and its refs at one moment.
 
     @ivar folder: where its repository is.
+    @ivar signed: commits that may be environments by their own names; C{None} for all.
     """
 
     remote: GitRemote
     folder: str
     repository: Repository = field(repr=False)
     refs: Refs = field(repr=False)
+    signed: frozenset[str] | None = field(default=None, repr=False)
 
 
 @frozen
@@ -115,6 +117,8 @@ class GitView:
             tip = mapping.tip_of(each.remote, each.refs, env)
             if isinstance(tip, str):
                 commit = each.repository.commit(tip)
+                if commit is not None and each.signed is not None and commit[0] not in each.signed:
+                    commit = None
                 tip = Tip(commit[0], *commit) if commit is not None else None
             if tip is None:
                 continue

@@ -73,13 +73,16 @@ class GitError(Exception):
         self.text = text
 
 
-def environment(reach: Mapping[str, Any], ask: str = "") -> dict[str, str]:
+def environment(
+    reach: Mapping[str, Any], ask: str = "", settings: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """
     The environment of a git process.
 
     @param reach: how a remote is reached: C{url user password privkey passphrase proxy
         ssl_verify}, each if it is said.
     @param ask: the path of L{ASK}, if something can be asked.
+    @param settings: what git is told beside L{SETTINGS}.
     """
     given = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
     environ = {
@@ -99,7 +102,7 @@ def environment(reach: Mapping[str, Any], ask: str = "") -> dict[str, str]:
     }
     environ.setdefault("PATH", os.defpath)
     environ.setdefault("HOME", os.path.expanduser("~"))
-    settings = dict(SETTINGS)
+    settings = {**SETTINGS, **(settings or {})}
     ssh = ["ssh", "-o", "StrictHostKeyChecking=yes", "-o", "ConnectTimeout=15"]
     ssh += ["-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=3"]
     ssh += ["-o", "PermitLocalCommand=no", "-o", "ClearAllForwardings=yes"]
@@ -161,10 +164,31 @@ def run(
     """
     Run C{git} with these arguments; what it wrote.
 
+    @raises GitError: it failed, or took too long.
+    @see: L{outcome}.
+    """
+    status, out, noise = outcome(args, environ, seconds=seconds, most=most, stdin=stdin, sink=sink)
+    if status:
+        raise GitError(noise.decode(errors="replace") or f"git ended with {status}")
+    return out
+
+
+def outcome(
+    args: Sequence[str],
+    environ: Mapping[str, str],
+    *,
+    seconds: float,
+    most: int = 0,
+    stdin: bytes = b"",
+    sink: Callable[[bytes], None] | None = None,
+) -> tuple[int, bytes, bytes]:
+    """
+    Run C{git} with these arguments: how it ended, what it wrote, and what it said about it.
+
     @param seconds: it is killed after these, with all that it has started.
     @param most: bytes that each file it writes may have; 0 is no limit.
     @param sink: takes the output in pieces.
-    @raises GitError: it failed, or took too long.
+    @raises GitError: it cannot be run, or took too long.
     """
 
     def limit() -> None:
@@ -196,10 +220,7 @@ def run(
         status = process.wait()
     if not in_time:
         raise GitError(f"no end within {seconds:g} s")
-    if status:
-        text = noise.decode(errors="replace") or f"git ended with {status}"
-        raise GitError(text)
-    return b"".join(pieces)
+    return status, b"".join(pieces), noise
 
 
 def _pump(

@@ -30,6 +30,7 @@ import msgpack
 
 from saltwisted.worker.git import program
 from saltwisted.worker.git.program import GitError
+from saltwisted.worker.git.signatures import Judge, judged
 
 STATE, LOCK, FILES = "state", "lock", "files"
 QUARANTINE = "quarantine-"
@@ -37,6 +38,8 @@ LARGE = 64 * 1024
 """Bytes above which a blob is no longer read by whoever wants it at once."""
 MOST_FILE = 1 << 30
 MOST_REFS = 20_000
+KEPT_REFS = "refs/saltwisted/"
+"""Below it are commits that no ref of the remote names, and that are served."""
 MANY_PACKS = 40
 """Packs after which they are made one."""
 CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tlogallrefupdates = false\n"
@@ -153,14 +156,22 @@ class Fetch:
 
     @param request: C{folder}, C{url}, C{refspecs}, how the remote is reached
         (L{program.environment}) and the limits C{seconds} and C{most} (bytes). With C{fresh} the
-        repository is made anew.
+        repository is made anew; with C{copy} out of itself, and what counts stays what it is. With
+        C{verify} only what was signed by one of C{signers} counts
+        (L{saltwisted.worker.git.signatures}); C{pins} are commits of the configuration.
+    @ivar state: what counts now, as far as that is known.
+    @ivar is_less: whether something counts no more that did when the fetch began, whatever the
+        remote says.
     """
 
     def __init__(self, request: Mapping[str, Any]) -> None:
         self._request = request
         self._folder = str(request["folder"])
         self._seconds = float(request["seconds"])
+        self._judge: Judge | None = None
         self.locks: list[str] = []
+        self.state: dict[str, Any] = {}
+        self.is_less = False
 
     def run(self) -> dict[str, Any]:
         """
@@ -174,9 +185,30 @@ class Fetch:
             if state and not os.path.isdir(os.path.join(self._folder, state["repo"], "objects")):
                 state = {}
             self.locks = sweep(self._folder, str(state.get("repo", "")))
-            if self._request.get("fresh") or not state:
-                return self._fetch({"repo": self._fresh(), "refs": {}, "large": {}})
-            return self._fetch(state)
+            self.state = state
+            try:
+                if self._request.get("verify") and not self._request.get("copy"):
+                    self._begin_judging()
+                if self._request.get("fresh") or not state:
+                    return self._fetch({"repo": self._fresh(), "refs": {}, "large": {}})
+                return self._fetch(self.state)
+            finally:
+                if self._judge is not None:
+                    self._judge.close()
+
+    def _begin_judging(self) -> None:
+        """Who may sign may have changed: what was served before has to be good, too."""
+        request, state = self._request, self.state
+        place = os.path.join(self._folder, QUARANTINE + secrets.token_hex(8))
+        self._judge = Judge(request["verify"], request["signers"], place, self._seconds)
+        if state and state.get("verify") != self._judge.policy and not request.get("fresh"):
+            repo = os.path.join(self._folder, state["repo"])
+            named = {tip[0] for tip in state["refs"].values() if tip[1]}
+            if lost := named - self._commits(repo, sorted(named)).keys():
+                raise GitError(f"bad object {min(lost)}")
+            less = judged(self._judge, repo, state["refs"], {}, {})
+            self.is_less = less["refs"] != state["refs"]
+            self.state = self._settle({**state, **less, "seen": {}})
 
     def _fresh(self) -> str:
         name = f"repo.{secrets.token_hex(4)}"
@@ -190,18 +222,56 @@ class Fetch:
             self._borrow(quarantine, repo)
             refs = self._ask(quarantine)
             packs = self._packs(quarantine)
-            if refs == {ref: tip[0] for ref, tip in state["refs"].items()} and not packs:
-                return state if "at" in state else self._settle(state)
+            pins = sorted(self._request.get("pins") or ()) if self._judge else []
+            seen = {ref: tip[0] for ref, tip in state["refs"].items()}
+            same = refs == state.get("seen", seen) and pins == state.get("pins", [])
+            if same and not packs and "at" in state:
+                return state
             large = {**state["large"], **self._large(quarantine, packs)}
-            tips = self._tips(quarantine, refs, state["refs"])
-            self._adopt(quarantine, repo, packs, refs)
-            return self._settle({"repo": state["repo"], "refs": tips, "large": large})
+            if self._request.get("copy"):
+                new = {**self.state, "repo": state["repo"], "large": large}
+            else:
+                tips = self._tips(quarantine, refs, state["refs"])
+                new = {"repo": state["repo"], "refs": tips, "large": large}
+            if self._judge is not None:
+                new |= self._judged(quarantine, tips, pins) | {"seen": refs, "pins": pins}
+            # What is served and was not sent is kept as well
+            kept = {f"{KEPT_REFS}{tip[0]}": tip[0] for tip in new["refs"].values()}
+            self._adopt(quarantine, repo, packs, {**kept, **refs} if "seen" in new else refs)
+            return self._settle(new)
         finally:
             shutil.rmtree(quarantine, ignore_errors=True)
+
+    def _judged(
+        self, quarantine: str, tips: Mapping[str, list[str]], pins: Sequence[str]
+    ) -> dict[str, Any]:
+        """Which of the refs count, by who has signed them."""
+        assert self._judge is not None
+        before = dict(self.state)
+        old = [tip[0] for tip in before.get("refs", {}).values()]
+        there = self._commits(quarantine, [*old, *pins])
+        before["refs"] = {
+            ref: tip for ref, tip in before.get("refs", {}).items() if there.get(tip[0])
+        }
+        named = {pin: there[pin] for pin in pins if there.get(pin)}
+        return judged(self._judge, quarantine, tips, before, named)
+
+    def _commits(self, repo: str, names: Sequence[str]) -> dict[str, str]:
+        """Name of an object to the commit that it leads to; those that are not there are not."""
+        if not names:
+            return {}
+        asked = "".join(f"{name}^{{commit}}\n" for name in names).encode()
+        args = ["--git-dir", repo, "cat-file", "--batch-check=%(objectname)"]
+        told = program.run(
+            args, program.environment({}), seconds=self._seconds, stdin=asked
+        ).decode()
+        rows = zip(names, told.splitlines(), strict=True)
+        return {name: row for name, row in rows if " " not in row}
 
     def _settle(self, state: dict[str, Any]) -> dict[str, Any]:
         state["at"] = float(self._request["now"])
         replace(os.path.join(self._folder, STATE), msgpack.packb(state))
+        self.state = state
         return state
 
     def _borrow(self, quarantine: str, repo: str) -> None:
@@ -237,7 +307,8 @@ class Fetch:
             if most and self._reached(quarantine, most):
                 raise GitError(f"the remote sent more than {most >> 20} MiB in one fetch") from None
             raise GitError(explain(error.text, request)) from None
-        refs = packed_refs(quarantine)
+        found = packed_refs(quarantine)
+        refs = {ref: oid for ref, oid in found.items() if not ref.startswith(KEPT_REFS)}
         if len(refs) > MOST_REFS:
             raise GitError(f"the remote has {len(refs)} refs, and {MOST_REFS} are taken at most")
         return refs

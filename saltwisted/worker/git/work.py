@@ -54,15 +54,25 @@ def fetch(request: Mapping[str, Any], daemon: Any = None, facts: Any = None) -> 
 def _fetch(request: Mapping[str, Any]) -> dict[str, Any]:
     fetch = repository.Fetch(request)
     try:
-        state = fetch.run()
+        state = _fetched(request, fetch)
+    except (GitError, OSError) as error:
+        if not fetch.is_less:
+            raise
+        text = error.text if isinstance(error, GitError) else str(error)
+        return {"error": text, "state": fetch.state, "locks": fetch.locks}
+    if _packs(request["folder"], state) > repository.MANY_PACKS:
+        state = _in_one(request)
+    return {"state": state, "locks": fetch.locks}
+
+
+def _fetched(request: Mapping[str, Any], fetch: repository.Fetch) -> dict[str, Any]:
+    try:
+        return fetch.run()
     except GitError as error:
         if request.get("fresh") or not DAMAGE.search(error.text):
             raise
         # If the remote is to blame, this fails as well, and changes nothing
-        state = repository.Fetch({**request, "fresh": True}).run()
-    if _packs(request["folder"], state) > repository.MANY_PACKS:
-        state = _in_one(request)
-    return {"state": state, "locks": fetch.locks}
+        return repository.Fetch({**request, "fresh": True}).run()
 
 
 def _packs(folder: str, state: Mapping[str, Any]) -> int:
@@ -74,7 +84,7 @@ def _in_one(request: Mapping[str, Any]) -> dict[str, Any]:
     """Make a repository of one pack out of one of many; the other is served until it is done."""
     folder = str(request["folder"])
     old = repository.state_of(folder)
-    again = dict(request, url=os.path.join(folder, old["repo"]), fresh=True)
+    again = dict(request, url=os.path.join(folder, old["repo"]), fresh=True, copy=True)
     for name in ("user", "password", "privkey", "passphrase", "proxy"):
         again.pop(name, None)
     again["refspecs"] = ["+refs/*:refs/*"]

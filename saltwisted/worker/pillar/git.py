@@ -148,7 +148,7 @@ class GitPillar:
                 tip = refs.get(f"refs/{kind}/{name}")
                 if name and tip is not None and tip.commit:
                     return tip.commit
-            if mapping.is_whole_id(name):
+            if mapping.is_whole_id(name) and name in state.get("signed", (name,)):
                 return name
         return None
 
@@ -196,6 +196,7 @@ def fetch_request(remote: PillarRemote, folder: str, now: float) -> dict[str, An
     return {
         "folder": folder,
         **remote.reached(),
+        "pins": sorted(mapping.pins(remote) | {b for b in (remote.branch,) if mapping.is_hex(b)}),
         "seconds": SECONDS,
         "most": MOST,
         "now": now,
