@@ -5,12 +5,19 @@ A step of an orchestration with C{no_log: True} gives minions a secret. Its job 
 C{metadata}, which each minion, stock's too, sends back with its return: so each node knows of it
 whatever it has heard of the job before. Texts are replaced by stars before anything of it
 is stored or told; numbers, truth and shapes stay, by which a result is judged.
+
+What a minion says while it works (the progress of its states) has no such word with it, but names
+the job in its tag: a node knows of the jobs that it published, and finds the others where jobs
+are kept.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
+
+from saltwisted.domain.jid import is_jid
 
 MARK = "no_log"
 STARS = "**********"
@@ -18,6 +25,17 @@ ASKED = ("saltutil.find_job", "saltutil.find_cached_job", "saltutil.running", "s
 """Functions whose answers have jobs in them."""
 TOLD = ("arg", "fun_args", "return")
 """What there is to hide in a job, and in a return."""
+OF_JOBS = ("job", "state_result")
+"""C{salt/<one of these>/<jid>/...}: what minions say of a job while they work."""
+SAID = frozenset(
+    (
+        "cmd", "id", "tag", "pretag", "jid", "__pub_jid", "fun", "tgt", "tgt_type", "user",
+        "master_id", "metadata", "_stamp",
+    )
+)  # fmt: skip
+"""What of such an event tells of no secret: who says it, and of which job."""
+MOST_KNOWN = 4096
+"""Jobs of either kind; who asks for an older one reads its record."""
 
 
 def redact(value: Any) -> Any:
@@ -63,6 +81,76 @@ def told(job: Mapping[str, Any]) -> Mapping[str, Any]:
     if job.get("fun") in ASKED:
         return {**job, "return": _within(job.get("return"))}
     return job
+
+
+def named_job(tag: str) -> str:
+    """The job that an event of a minion tells of by its tag; C{""}: none."""
+    words = tag.split("/", 3)
+    if len(words) < 4 or words[0] != "salt" or words[1] not in OF_JOBS or not is_jid(words[2]):
+        return ""
+    return words[2]
+
+
+def told_event(tag: str, data: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """
+    What a minion says of a secret job, as it may be stored and told.
+
+    C{fire_event: True} has the name of the state in the tag, too, and that is often a command. A
+    tag that the site has chosen stays: somebody waits for it.
+    """
+    words = tag.split("/", 4)
+    if words[1] == "state_result" and words[4:] == [_name_in(data)]:
+        shown = "/".join((*words[:4], STARS))
+        return shown, _said(data, shown)
+    return tag, _said(data, tag)
+
+
+def _name_in(data: Mapping[str, Any]) -> Any:
+    """The name of the state whose result an event has, plain or in a request's C{data}."""
+    for each in (data, data.get("data")):
+        result = each.get("ret") if isinstance(each, Mapping) else None
+        if isinstance(result, Mapping):
+            return result.get("name")
+    return None
+
+
+def _said(data: Mapping[str, Any], tag: str) -> dict[str, Any]:
+    shown: dict[str, Any] = {}
+    for key, value in data.items():
+        if key == "tag":
+            shown[key] = tag
+        elif key in SAID:
+            shown[key] = value
+        elif key == "data" and isinstance(value, Mapping):
+            shown[key] = _said(value, tag)
+        else:
+            shown[key] = _hidden(value)
+    return shown
+
+
+class SecretJobs:
+    """Which of the latest jobs are secret; those that are, for longer."""
+
+    def __init__(self) -> None:
+        self._secret: OrderedDict[str, None] = OrderedDict()
+        self._open: OrderedDict[str, None] = OrderedDict()
+
+    def note(self, jid: str, secret: bool) -> None:
+        """This is a job; one of which a part is secret stays so."""
+        if jid in self._secret:
+            return
+        if secret:
+            self._open.pop(jid, None)
+        known = self._secret if secret else self._open
+        known[jid] = None
+        while len(known) > MOST_KNOWN:
+            known.popitem(last=False)
+
+    def find(self, jid: str) -> bool | None:
+        """Whether it is secret; C{None}: nobody has said so."""
+        if jid in self._secret:
+            return True
+        return False if jid in self._open else None
 
 
 def _within(value: Any) -> Any:

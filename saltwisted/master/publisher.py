@@ -18,6 +18,7 @@ from typing import Any
 from twisted.logger import Logger
 
 from saltwisted.config.options import MasterConfig
+from saltwisted.domain.secrecy import SecretJobs, is_secret
 from saltwisted.interfaces import Entropy, IPublishServer
 from saltwisted.wire.crypticle import SessionKey
 from saltwisted.wire.publication import BROADCAST, SYNDIC, seal_job, sign_blob, topic_of
@@ -33,7 +34,11 @@ MAX_FORMER = 16
 
 
 class Publisher:
-    """Seals jobs under the current publish key and sends them."""
+    """
+    Seals jobs under the current publish key and sends them.
+
+    @ivar secrets: which of the jobs that went out here, of any node, are secret.
+    """
 
     log = Logger()
 
@@ -63,6 +68,7 @@ class Publisher:
         self.under: tuple[SessionKey, ...] = ()
         self.published = 0
         self.on_publish: list[Callable[[], None]] = []
+        self.secrets = SecretJobs()
 
     def add_server(self, server: IPublishServer) -> None:
         """From now on also publish on this transport."""
@@ -121,6 +127,7 @@ class Publisher:
         @param minions: the resolved ids, when the target is of a type that the master
             resolves; C{None} for all others, which each minion judges itself.
         """
+        self.secrets.note(str(job["jid"]), is_secret(job))
         topics = None
         if self._filtering:
             topics = [BROADCAST]

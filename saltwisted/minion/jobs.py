@@ -18,6 +18,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
+from saltwisted.domain.secrecy import told
 from saltwisted.errors import RemoteError
 from saltwisted.minion.executor import Executor, Order, Running
 from saltwisted.minion.returns import Returns
@@ -193,7 +194,7 @@ class Jobs(Service):
 
     async def keep(self, load: Mapping[str, Any], via: str = "") -> None:
         """Take over a return that is not on disk yet (of C{salt-call}, of a dead job)."""
-        whole = {"cmd": "_return", "id": self._id, **load}
+        whole = {"cmd": "_return", "id": self._id, **told(load)}
         try:
             name, _ = await self._run(self._outbox.put, whole, via)
         except OSError as error:
@@ -286,7 +287,7 @@ class Jobs(Service):
     def listed(self) -> list[dict[str, Any]]:
         """Every job at work or waiting, as C{saltutil.running} shows it; C{pid} 0: it waits."""
         found = [
-            {**running.order.job, "pid": running.pid}
+            {**told(running.order.job), "pid": running.pid}
             for running in (*self._executor.running, *self._executor.waiting)
             if not running.order.private
         ]

@@ -18,6 +18,7 @@ from typing import Any
 
 from saltwisted.domain.highstate.verdicts import succeeded, without_uneventful
 from saltwisted.domain.highstate.words import split_names, tag_of
+from saltwisted.domain.secrecy import is_secret, told
 from saltwisted.modules._state_runs import (
     EX_COMPILER,
     EX_FAILED,
@@ -230,9 +231,11 @@ def sls(
         return errors
     if isinstance(answer, dict) and _run.is_terse(kwargs):
         answer = without_uneventful(answer)
-    write_cache(os.path.join(__opts__["cachedir"], "sls.p"), answer)
+    of_job = {"metadata": kwargs.get("__pub_metadata")}
+    kept = told({**of_job, "return": answer})["return"]
+    write_cache(os.path.join(__opts__["cachedir"], "sls.p"), kept)
     _run.set_retcode(answer, high)
-    write_high(_run.cache_path(kwargs), high)
+    write_high(_run.cache_path(kwargs), high, is_secret(of_job))
     return answer
 
 

@@ -3,8 +3,8 @@ C{python -m tests.bench.httpload}: clients of an HTTP API, ours or stock's: the 
 the same bytes asks both.
 
 C{ask} sends so many requests by so many clients and says what came back; C{loop} does so until its
-stdin ends; C{listen} holds so many streams of C{/events} until then, and says for each how many
-events of the tag it got.
+stdin ends; C{day} logs in, asks and logs in again until then, with pauses; C{listen} holds so many
+streams of C{/events} until then, and says for each how many events of the tag it got.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ CALLS: dict[str, tuple[str, str, Any]] = {
     "GET /stats": ("GET", "/stats", None),
     "GET /": ("GET", "/", None),
 }
+DAY = ("login", "local test.ping", "runner test.arg", "local test.ping")
+"""What one client of L{day} asks, before the next one comes."""
 WRONG = {"bad login": 401}
 """Calls whose good answer is none of 200."""
 
@@ -137,6 +139,34 @@ async def ask(port: int, call: str, clients: int, count: int) -> dict[str, Any]:
     return {"times": times, "errors": errors}
 
 
+async def day(port: int, clients: int, pause: float) -> dict[str, Any]:
+    """Clients that log in, ask a few things and are gone, until stdin ends."""
+    done: Counter[str] = Counter()
+    errors: Counter[str] = Counter()
+    ended = asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+
+    async def lane() -> None:
+        while not ended.done():
+            client, token = Client(port), ""
+            for call in DAY:
+                method, path, value = CALLS[call]
+                try:
+                    data = await asyncio.wait_for(client.ask(method, path, value, token), 60)
+                    done[call] += 1
+                    if client.status != 200:
+                        errors[f"{call}: {client.status}"] += 1
+                    elif call == "login":
+                        token = json.loads(data)["return"][0]["token"]
+                except Exception as error:
+                    errors[f"{call}: {type(error).__name__}"] += 1
+                await asyncio.sleep(pause)
+            client.close()
+
+    print("ready", flush=True)
+    await asyncio.gather(*(lane() for _ in range(clients)))
+    return {"done": done, "errors": errors}
+
+
 async def listen(port: int, listeners: int, tag: str) -> dict[str, Any]:
     """Streams of events, until stdin ends; how many of the tag came to each."""
     token = await token_of(port)
@@ -163,15 +193,18 @@ async def listen(port: int, listeners: int, tag: str) -> dict[str, Any]:
 def main() -> None:
     """Play them."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.httpload", description=__doc__)
-    parser.add_argument("what", choices=("ask", "loop", "listen"))
+    parser.add_argument("what", choices=("ask", "loop", "day", "listen"))
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--call", choices=CALLS, default="GET /")
     parser.add_argument("--clients", type=int, default=1)
     parser.add_argument("--count", type=int, default=1)
     parser.add_argument("--tag", default="bench/event")
+    parser.add_argument("--pause", type=float, default=0.5)
     options = parser.parse_args()
     if options.what == "listen":
         work = listen(options.port, options.clients, options.tag)
+    elif options.what == "day":
+        work = day(options.port, options.clients, options.pause)
     else:
         count = options.count if options.what == "ask" else 0
         work = ask(options.port, options.call, options.clients, count)

@@ -8,10 +8,20 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.domain import secrecy
 from saltwisted.domain.jobids import JobInParts
-from saltwisted.domain.secrecy import STARS, is_secret, marked, told
+from saltwisted.domain.secrecy import (
+    STARS,
+    SecretJobs,
+    is_secret,
+    marked,
+    named_job,
+    told,
+    told_event,
+)
 
 MARKED = {"no_log": True}
+JID = "20260701120000000000"
 
 
 class SecrecyTests(SynchronousTestCase):
@@ -69,6 +79,58 @@ class SecrecyTests(SynchronousTestCase):
             ("test.arg", job, job),
         ):  # fmt: skip
             self.assertEqual(told({"fun": fun, "return": value})["return"], hidden, fun)
+
+    def test_T_LOG_1_progress(self) -> None:
+        """
+        T-LOG-1: what is said of a secret job while it runs keeps who says it, numbers and truth; a
+        state's name goes from the tag as well, and a tag of the site's own choice stays.
+        """
+        result = {"name": "echo y/z", "changes": {"pid": 5}, "comment": "y", "result": True}
+        stars = {"name": STARS, "changes": {"pid": 5}, "comment": STARS, "result": True}
+        prog, own = f"salt/job/{JID}/prog/m1/0", f"salt/state_result/{JID}/m1/"
+        for tag, shown in (
+            (prog, prog),
+            (own + "echo y/z", own + STARS),
+            (own + "deploy/done", own + "deploy/done"),
+        ):
+            said = {"ret": result, "len": 3, "_stamp": "now", "jid": JID}
+            hidden = {"ret": stars, "len": 3, "_stamp": "now", "jid": JID}
+            self.assertEqual(told_event(tag, said), (shown, hidden))
+            whole = {"id": "m1", "cmd": "_minion_event", "tag": tag, "data": said, "more": ["y"]}
+            self.assertEqual(
+                told_event(tag, whole),
+                (shown, {**whole, "tag": shown, "data": hidden, "more": [STARS]}),
+            )
+        part = {"return": {"cmd_|-a_|-echo y_|-run": {"result": True}}}
+        self.assertEqual(
+            told_event(prog, part)[1], {"return": {"cmd_|-a_|-a_|-run": {"result": True}}}
+        )
+        self.assertEqual(told_event(prog, {"return": "y"})[1], {"return": STARS})
+
+    def test_named(self) -> None:
+        """Only tags of jobs and of results of states name a job, and only by a jid."""
+        for tag, jid in (
+            (f"salt/job/{JID}/prog/m1/0", JID),
+            (f"salt/state_result/{JID}/m1/x", JID),
+            (f"salt/job/{JID}", ""),
+            ("salt/job/req/prog/m1/0", ""),
+            (f"salt/run/{JID}/x", ""),
+            (f"site/job/{JID}/x", ""),
+            ("x", ""),
+        ):
+            self.assertEqual(named_job(tag), jid, tag)
+
+    def test_known(self) -> None:
+        """Of the latest jobs is known whether they are secret; one that is so stays so."""
+        self.patch(secrecy, "MOST_KNOWN", 2)
+        jobs = SecretJobs()
+        jobs.note("0", False)
+        for secret in (False, True, False):
+            jobs.note("1", secret)
+        self.assertEqual([jobs.find(jid) for jid in "012"], [False, True, None])
+        for jid in "234":
+            jobs.note(jid, False)
+        self.assertEqual([jobs.find(jid) for jid in "01234"], [None, True, None, False, False])
 
     def test_marks(self) -> None:
         """Only truth marks a job; what else its metadata says stays."""

@@ -48,7 +48,11 @@ class Site:
         self.master.up()
         self.minions = {
             version: StockMinion(
-                self.home, version, self.master, mine_functions={"test.arg": ["mined"]}
+                self.home,
+                version,
+                self.master,
+                mine_functions={"test.arg": ["mined"]},
+                state_events=True,
             )
             for version in VERSIONS
         }
@@ -83,6 +87,11 @@ class Site:
                 "    - source: salt://made.txt.j2\n    - template: jinja\n"
                 "ran:\n  cmd.run:\n    - name: echo {{ pillar['greeting'] }}\n"
                 "    - require:\n      - file: made\n"
+            )
+        with open(os.path.join(roots, "secret.sls"), "w") as handle:
+            handle.write(
+                "told:\n  cmd.run: [{name: 'echo {{ pillar.word }}', fire_event: true}]\n"
+                "more:\n  cmd.run: [{name: 'echo {{ pillar.word }} more'}]\n"
             )
         with open(os.path.join(roots, "made.txt.j2"), "w") as handle:
             handle.write("{{ grains['id'] }} {{ pillar['greeting'] }}\n")
@@ -256,6 +265,36 @@ class StockMinions(SynchronousTestCase):
             self.assertEqual(results, {"made": True, "ran": True}, version)
             with open(os.path.join(minion.root, "made.txt")) as handle:
                 self.assertEqual(handle.read(), f"{minion.id} hello\n")
+
+    def test_T_LOG_1_progress(self) -> None:
+        """
+        T-LOG-1: of a job that is marked as secret nobody hears a word, neither while its states run
+        nor when they are done; of others one does.
+        """
+        with self.master.events("salt/") as events:
+            for minion_id in self.ids:
+                for metadata in ({"no_log": True}, {}):
+                    tags, said = [], []
+                    client = self.master.control()
+                    jid = client.call(
+                        "publish", tgt=minion_id, fun="state.apply",
+                        arg=["secret", {"pillar": {"word": "canary-5e1"}, "__kwarg__": True}],
+                        kwargs={"metadata": metadata},
+                    )["jid"]  # fmt: skip
+                    client.close()
+                    while f"salt/job/{jid}/ret/{minion_id}" not in tags:
+                        event = next(events)
+                        if jid in event["tag"]:
+                            tags.append(event["tag"])
+                            said.append(event)
+                    self.assertIn(f"salt/job/{jid}/prog/{minion_id}/1", tags)
+                    results = [tag for tag in tags if tag.startswith("salt/state_result/")]
+                    self.assertEqual(len(results), 1, tags)
+                    if metadata:
+                        self.assertNotIn("canary", repr(said))
+                        self.assertNotIn("canary", repr(self.master.run("jobs.list_job", jid)))
+                    else:
+                        self.assertIn("canary", results[0])
 
     def test_salt_call(self) -> None:
         """The stock salt-call gets pillar and files from us, and its return is kept."""

@@ -1,11 +1,14 @@
 """
-C{minion_events}: which tags of its own a minion may fire.
+C{minion_events}: which tags of its own a minion may fire; and what it says of secret jobs.
 """
 
 from __future__ import annotations
 
+from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.domain.secrecy import STARS, SecretJobs
+from saltwisted.errors import StoreError
 from tests.master.rig import Rig, RigMinion
 
 
@@ -72,3 +75,71 @@ class MinionEventsTests(SynchronousTestCase):
         self.web.ask("_minion_event", tag="other/x", data={}, id="web1")
         self.assertEqual(self.heard, [("other/x", "web1")])
         self.assertEqual(rig.counters["denied:event"], 0)
+
+
+class SecretJobTests(SynchronousTestCase):
+    """A master that hears of the progress of jobs, of which some are secret."""
+
+    def setUp(self) -> None:
+        self.rig = Rig(self)
+        self.minion = RigMinion(self.rig, "m1").accepted()
+
+    def publish(self, **kwargs: object) -> str:
+        """The jid of a job for the minion."""
+        load = {"tgt": ["m1"], "tgt_type": "list", "fun": "state.apply", "kwargs": kwargs}
+        published = self.rig.ctx.dispatcher.publish(load, "root")
+        jid: str = self.successResultOf(Deferred.fromCoroutine(published))["jid"]
+        return jid
+
+    def said(self, jid: str) -> list[tuple[str, object]]:
+        """What is heard of two events of the job, alone and in a list."""
+        self.rig.events.clear()
+        tag, data = f"salt/job/{jid}/prog/m1/0", {"ret": {"comment": "word"}, "len": 2}
+        self.minion.ask("_minion_event", tag=tag, data=data, id="m1")
+        self.minion.ask(
+            "_minion_event",
+            events=[
+                {"tag": f"salt/state_result/{jid}/m1/echo", "data": {"ret": {"name": "echo"}}},
+                {"tag": "site/own", "data": {"ret": "word"}},
+            ],
+        )
+        first, second, third = self.rig.events
+        self.assertEqual(third[1]["ret"], "word")
+        return [(first[0], first[1]["data"]["ret"]), (second[0], second[1]["ret"])]
+
+    def test_T_LOG_1_progress(self) -> None:
+        """
+        T-LOG-1: events of a secret job are stars before anybody hears them, those of others are as
+        they were sent.
+        """
+        jid = self.publish(metadata={"no_log": True})
+        hidden = [
+            (f"salt/job/{jid}/prog/m1/0", {"comment": STARS}),
+            (f"salt/state_result/{jid}/m1/{STARS}", {"name": STARS}),
+        ]
+        self.assertEqual(self.said(jid), hidden)
+        open_ = self.publish()
+        self.assertEqual(
+            self.said(open_),
+            [
+                (f"salt/job/{open_}/prog/m1/0", {"comment": "word"}),
+                (f"salt/state_result/{open_}/m1/echo", {"name": "echo"}),
+            ],
+        )
+
+    def test_T_LOG_1_after_a_start(self) -> None:
+        """
+        T-LOG-1: it is so after a restart, by the record of the job; and while that cannot be read
+        nobody hears what may be secret.
+        """
+        jids = [self.publish(metadata={"no_log": True}), self.publish(), "20200101000000000000"]
+        read = self.rig.jobs.job
+
+        def refuse(jid: str) -> None:
+            raise StoreError("no disk")
+
+        for job, hidden in ((refuse, [True, True, True]), (read, [True, False, False])):
+            self.rig.publisher.secrets = SecretJobs()
+            self.rig.jobs.job = job
+            found = [self.said(jid)[0][1] == {"comment": STARS} for jid in jids]
+            self.assertEqual(found, hidden)

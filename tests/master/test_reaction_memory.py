@@ -13,6 +13,7 @@ from collections import Counter
 
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
+from saltwisted.domain import secrecy
 from saltwisted.domain.reactions import chains
 from saltwisted.master import loneclaims
 from tests.harness import OurMaster, scratch, until
@@ -49,6 +50,7 @@ class KeptTests(SynchronousTestCase):
         """What is remembered for a while is full soon."""
         self.patch(loneclaims, "MAX_RECEIPTS", FULL)
         self.patch(loneclaims, "MOST_REMEMBERED", FULL)
+        self.patch(secrecy, "MOST_KNOWN", FULL)
         self.patch(chains.Chains.__init__, "__defaults__", (FULL,))
 
     def test_nothing_is_kept(self) -> None:

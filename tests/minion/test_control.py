@@ -46,6 +46,7 @@ class ControlTests(SynchronousTestCase):
             self.told.append(("kill", jid, number))
             return True
 
+        self.running: list[dict[str, Any]] = [{"jid": "1"}]
         self.control = Control(
             self.clock,
             self.links,  # type: ignore[arg-type]
@@ -54,7 +55,7 @@ class ControlTests(SynchronousTestCase):
             60.0,
             lambda args: self.told.append(("returned", args)),
             keep,
-            lambda: [{"jid": "1"}],
+            lambda: self.running,
             kill,
             refresh,
             schedule,
@@ -205,6 +206,18 @@ class ControlTests(SynchronousTestCase):
         self.assertEqual(
             load, {"cmd": "_minion_event", "tag": "c", "data": {"data": "word"}, "pretag": None}
         )
+
+    def test_T_LOG_1_progress(self) -> None:
+        """T-LOG-1: what a secret job says while it runs is stars on the minion's bus already."""
+        jid = "20260701120000000000"
+        self.running.append({"jid": jid, "metadata": {"no_log": True}})
+        for number in (jid, "20260701120000000001"):
+            tag, data = f"salt/job/{number}/prog/m1/0", {"return": "word"}
+            self.successResultOf(self.ask("fire_event", tag=tag, data=data, to_master=True))
+
+        said = [{"return": "**********"}, {"return": "word"}]
+        self.assertEqual([data for _, data in self.bus.fired], said)
+        self.assertEqual([load["data"] for _, load, *_ in self.links.asked], said)
 
     def test_each_event_is_one(self) -> None:
         """

@@ -140,6 +140,14 @@ class HandInTests(Case):
         with open(os.path.join(self.base, "minion_jobs", JID, "return.p"), "rb") as stream:
             self.assertEqual(unpack(stream.read()), self.RET)
 
+    def test_T_LOG_1_listed(self) -> None:
+        """T-LOG-1: while a secret job runs, its process file does not say what it was given."""
+        job = {"jid": JID, "fun": "cmd.run", "arg": ["word"], "metadata": {"no_log": True}}
+        path = main.listed(self.base, job)
+        ((_, shown),) = read_procs(self.base)
+        self.assertEqual(shown, {**job, "arg": ["**********"], "pid": os.getpid()})
+        self.assertEqual(path, os.path.join(self.base, "proc", JID))
+
     def test_returners(self) -> None:
         """Each returner of the job and of the options gets the return once; one may fail."""
         given: list[Any] = []

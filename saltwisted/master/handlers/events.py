@@ -7,11 +7,15 @@ of the request is served. C{minion_events} says which of its own it may (T-EVT-3
 
 An event that some reaction matches is acknowledged as a return is: when it is on this disk, and on
 another node's or after a second without that (C{IKeptEvents}). A disk that refuses means no answer.
+
+What a minion says of a job that is secret loses its texts here, before anybody hears it
+(L{saltwisted.domain.secrecy}).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from twisted.python.failure import Failure
@@ -20,6 +24,8 @@ from saltwisted.domain.acl import minion_may_say
 from saltwisted.domain.events import minion_may_fire, weight
 from saltwisted.domain.firing import of_salt
 from saltwisted.domain.reactions.keeping import occasion_for
+from saltwisted.domain.secrecy import is_secret, named_job, told_event
+from saltwisted.errors import StoreError
 from saltwisted.master.context import Context
 from saltwisted.master.permits import tell_refusal
 from saltwisted.transports.deferreds import as_deferred
@@ -35,6 +41,30 @@ def minion_event(ctx: Context, who: str, cmd: MinionEvent) -> Any:
     @raises StoreError: through the Deferred, when an event that is reacted to cannot be kept.
     """
     events = [event for event in _events(cmd) if _may_fire(ctx, who, event[0])]
+    jobs = {jid for tag, _ in events if (jid := named_job(tag))}
+    unknown = [jid for jid in jobs if ctx.publisher.secrets.find(jid) is None]
+    if not unknown:
+        return _heard(ctx, who, events, jobs)
+    looked_up = as_deferred(_look_up(ctx, unknown))
+    return looked_up.addCallback(lambda _: _heard(ctx, who, events, jobs))
+
+
+async def _look_up(ctx: Context, jids: Collection[str]) -> None:
+    """Learn of jobs that did not go out here since the start; what cannot be read stays unknown."""
+    for jid in jids:
+        with suppress(StoreError):
+            job = await ctx.jobs.job(jid)
+            ctx.publisher.secrets.note(jid, job is not None and is_secret(job))
+
+
+def _heard(ctx: Context, who: str, events: Events, jobs: Collection[str]) -> Any:
+    find = ctx.publisher.secrets.find
+    secret = {jid for jid in jobs if find(jid) is not False}
+    if secret:
+        events = [
+            told_event(tag, data) if named_job(tag) in secret else (tag, data)
+            for tag, data in events
+        ]
     if not ctx.reactions.configured:
         for tag, data in events:
             ctx.bus.fire(tag, data, sender=who)

@@ -19,6 +19,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from saltwisted.domain.secrecy import told
 from saltwisted.errors import RemoteError, TransportClosed
 from saltwisted.worker.control import ControlClient
 from saltwisted.worker.exceptions import SaltClientError, SaltReqTimeoutError
@@ -273,6 +274,8 @@ def run_job(payload: Mapping[str, Any], client: ControlClient, facts: Facts) -> 
 
     blackouts = payload.get("blackouts", ())
     ret = guarded(lambda: execute(loaders, job, blackouts=blackouts, progress=progress), job)
+    # Before any disk or returner has it; what the daemon asks for itself has no mark
+    ret = dict(told(ret))
     if "schedule" in job:
         ret.update(schedule=job["schedule"], pid=os.getpid())
     if private:
@@ -312,7 +315,7 @@ def set_environment(changes: Mapping[str, Any]) -> None:
 def listed(cachedir: str, job: Mapping[str, Any]) -> str | None:
     """Write the process file; a disk that refuses does not stop the job."""
     try:
-        return write_proc(cachedir, job, os.getpid())
+        return write_proc(cachedir, told(job), os.getpid())
     except OSError as error:
         log.error("Job %s is not listed as running: %s", job["jid"], error)
         return None

@@ -34,9 +34,13 @@ def write_cache(path: str, data: Any) -> None:
         log.error("Unable to write to state cache file %s: %s", path, error)
 
 
-def write_high(path: str, high: Any) -> None:
-    """Keep high data for C{cache=True}, unless a state in it has C{no_log}: it is compiled anew."""
-    if isinstance(high, dict) and is_marked(high):
+def write_high(path: str, high: Any, secret: bool = False) -> None:
+    """
+    Keep high data for C{cache=True}, unless a state in it has C{no_log}: it is compiled anew.
+
+    @param secret: the whole job is.
+    """
+    if secret or (isinstance(high, dict) and is_marked(high)):
         with suppress(FileNotFoundError):
             os.remove(path)
     else:
