@@ -417,6 +417,16 @@ class IPins(Protocol):
         master, which reads the same from its beginning to its end.
         """
 
+    def choose(
+        self, jid: str, fun: Any, generation: str, minions: Sequence[str]
+    ) -> Awaitable[Sequence[str]]:
+        """
+        A job of this jid is to run on an earlier tree; before L{facts}.
+
+        @return: those of its minions that are served for an older job until this has returned.
+        @raises DeniedError: it cannot, by name: the tree is unknown or no longer kept.
+        """
+
     def facts(self, jid: str, fun: Any) -> Mapping[str, Any]:
         """What else the record of a new job says: plain data."""
 

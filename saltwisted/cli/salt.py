@@ -71,6 +71,12 @@ def _more(parser: Parser) -> None:
     )
     flag(parser, "--summary", dest="cli_summary", help="print counts at the end")
     parser.add_option("--metadata", default="", help="data to keep with the job, for searching")
+    parser.add_option(
+        "--generation",
+        default="",
+        metavar="GEN|COMMIT",
+        help="run on an earlier tree of the master's files: the generation of a job, or a commit",
+    )
     flag(parser, "--start-event", help="minions fire an event before they run the function")
     flag(parser, "--output-diff", dest="state_output_diff", help="show states that changed only")
     flag(parser, "--config-dump", help="print the master's configuration")
@@ -286,6 +292,9 @@ class Salt:
                 kwargs[key] = words.value_of(value) if isinstance(value, str) else value
         if chosen.start_event:
             kwargs["start_event"] = True
+        if chosen.generation:
+            # A name of digits alone is no number
+            kwargs["generation"] = chosen.generation
         if chosen.eauth:
             kwargs.update(self.credentials())
         return {
@@ -368,6 +377,11 @@ class Salt:
             if kind == "published":
                 self.jid = item["jid"] or None
                 started(item)
+                if item.get("older"):
+                    console.write_error(
+                        f"{', '.join(item['older'])}: an older job has not returned yet, and the"
+                        " files of that one are served until then\n"
+                    )
                 if not item["minions"] or not item["jid"]:
                     console.say(NOBODY)
                     yield {}

@@ -9,11 +9,12 @@ and are served as they are.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from saltwisted.domain.roots.pins import Pins, reads_files
+from saltwisted.domain.roots.pins import Pins, check_reads, reads_files
 from saltwisted.interfaces import IPins
+from saltwisted.master.earliercommits import EarlierCommits
 from saltwisted.master.fileserver import FileServer
 from saltwisted.stores.git.source import GitFiles, GitView
 
@@ -39,6 +40,7 @@ class CommitPins:
     @ivar newest: the file server over the newest commits.
     @param serve: a file server over an older view.
     @param seconds: the clock.
+    @param earlier: what was served before.
     """
 
     def __init__(
@@ -47,8 +49,10 @@ class CommitPins:
         source: GitFiles,
         serve: Callable[[GitFiles], FileServer],
         seconds: Callable[[], float],
+        earlier: EarlierCommits,
     ) -> None:
         self.newest = newest
+        self._earlier = earlier
         self._source, self._serve, self._seconds = source, serve, seconds
         self._pins = Pins()
         self._chosen: OrderedDict[str, GitView] = OrderedDict()
@@ -59,9 +63,17 @@ class CommitPins:
         """Over the commits of now."""
         return self._serve(self._source.over(self._source.view))
 
+    async def choose(
+        self, jid: str, fun: Any, generation: str, minions: Sequence[str]
+    ) -> Sequence[str]:
+        """A generation by its name, or by a commit that it had."""
+        check_reads(fun, generation)
+        view = self._chosen[jid] = self._earlier.find(generation)
+        return self._pins.others(minions, {GIT: view.digest}, self._seconds())
+
     def facts(self, jid: str, fun: Any) -> Mapping[str, Any]:
         """The generation, and the commits that it is."""
-        view = self._source.view
+        view = self._chosen.get(jid) or self._source.view
         if not reads_files(fun) or not view.served:
             return {}
         self._chosen[jid] = view
@@ -126,6 +138,12 @@ class TellsCommits:
     def still(self) -> Any:
         """Of the roots."""
         return self._pins.still()
+
+    def choose(
+        self, jid: str, fun: Any, generation: str, minions: Sequence[str]
+    ) -> Awaitable[Sequence[str]]:
+        """Of the roots."""
+        return self._pins.choose(jid, fun, generation, minions)
 
     def facts(self, jid: str, fun: Any) -> Mapping[str, Any]:
         """Also the commits."""

@@ -39,6 +39,8 @@ from saltwisted.master.targets import Targets
 from saltwisted.master.workers import WorkerPool
 from saltwisted.transports.deferreds import let_go
 
+GENERATION = "generation"
+"""The keyword of a publication that names the earlier tree which it is to run on."""
 OPTIONAL_KWARGS = ("metadata", "ret_config", "ret_kwargs", "module_executors", "executor_opts")
 """Keys of a publish load's C{kwargs} that stock minions understand inside the job map."""
 ISSUERS = 10_000
@@ -152,6 +154,10 @@ class Dispatcher:
         whole = await self.chosen.part(chosen, load, user) if chosen else None
         jid = jid or chosen or self.new_jid()
         job = self._job_map(load, kwargs, tgt, tgt_type, delimiter, jid, user)
+        older: Sequence[str] = ()
+        if kwargs.get(GENERATION):
+            wanted = str(kwargs[GENERATION])
+            older = await ground.seams.pins.choose(jid, job["fun"], wanted, minions)
         if not kwargs.get("nocache"):
             await self._record(job, kwargs, minions, whole)
         if again:
@@ -161,7 +167,8 @@ class Dispatcher:
         ground.seams.pins.published(jid, minions)
         # The first part under a chosen jid may have gone out long ago
         ground.seams.hearer.job_published(job, minions, None if whole is None else ground.now())
-        return {"jid": jid, "minions": list(minions), "missing": list(selection.missing)}
+        answer = {"jid": jid, "minions": list(minions), "missing": list(selection.missing)}
+        return {**answer, "older": list(older)} if older else answer
 
     async def publish_rest(
         self,

@@ -88,6 +88,7 @@ class AwaitedJob:
                 "minions": published.get("minions", []),
                 "missing": published.get("missing", []),
                 "told": published.get("told", []),
+                **({"older": published["older"]} if "older" in published else {}),
             }
             if not published.get("jid"):
                 return

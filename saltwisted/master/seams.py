@@ -138,6 +138,13 @@ class LonePins:
         """Directories are never pinned."""
         return self.newest
 
+    def choose(
+        self, jid: str, fun: Any, generation: str, minions: Sequence[str]
+    ) -> Awaitable[Sequence[str]]:
+        """There is nothing to choose from."""
+        why = "a master alone serves directories as they lie; it has generations of git only"
+        return fail(DeniedError(f"generation {generation!r}: {why}"))
+
     def facts(self, jid: str, fun: Any) -> Mapping[str, str]:
         """There are no generations."""
         return {}

@@ -27,6 +27,7 @@ from saltwisted.master.automation.acts import CALLER_ENTRY
 from saltwisted.master.automation.kept import KeptEvents
 from saltwisted.master.automation.rendering import ENTRY as REACTOR_ENTRY
 from saltwisted.master.commitpins import CommitPins
+from saltwisted.master.earliercommits import EarlierCommits
 from saltwisted.master.fileserver import FileServer
 from saltwisted.master.gitupdates import FETCH_ENTRY
 from saltwisted.master.gitupdates import READ_ENTRY as GIT_READ_ENTRY
@@ -211,7 +212,9 @@ class Stores:
         newest, git = self._file_server(), self.git()
         if git is None:
             return LonePins(newest)
-        return CommitPins(newest, git, self._file_server, self.reactor.seconds)
+        path = os.path.join(self.config.cachedir, "saltwisted", "git", "generations")
+        earlier = EarlierCommits(path, git, self.files_threads.run)
+        return CommitPins(newest, git, self._file_server, self.reactor.seconds, earlier)
 
     def claim_store(
         self, cluster: str, key: str, damaged: str, most: int = 0, later: Later | None = None

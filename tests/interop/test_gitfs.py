@@ -234,7 +234,8 @@ class ServedTests(SynchronousTestCase):
         """
         The first state runs from git; what is pushed is fetched by C{fileserver.update}, which
         names the commits, and the next run is of the new one; a server that is away is told, and
-        the last good commit is run. What the minion pushes is served by C{minionfs} beside git.
+        the last good commit is run. With C{--generation} a job runs on the commit before. What the
+        minion pushes is served by C{minionfs} beside git.
         """
         home = scratch(self)
         repo = Repo(os.path.join(home, "git/states"))
@@ -270,6 +271,15 @@ class ServedTests(SynchronousTestCase):
         told_commits = [job["Commits"]["base"][url] for job in runs]
         self.assertEqual(told_commits, [first, second])
 
+        for name in (first, runs[0]["Generation"]):
+            self.apply(master, "--generation", name)
+            self.assertEqual(Path(target).read_text(), "one\n")
+            self.apply(master)
+            self.assertEqual(Path(target).read_text(), "two\n")
+        done = master.command("salt", "--generation", "0123456789ab", "*", "state.apply")
+        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+        self.assertIn("generation '0123456789ab': this master has no", done.stdout + done.stderr)
+
         served.terminate()
         served.wait()
         told = self.update(master)
@@ -297,9 +307,9 @@ class ServedTests(SynchronousTestCase):
             "web/files/word": f"{word}\n".encode(),
         }
 
-    def apply(self, master: OurMaster) -> None:
+    def apply(self, master: OurMaster, *words: str) -> None:
         """Run the states."""
-        done = master.command("salt", "*", "state.apply", "--out", "json")
+        done = master.command("salt", *words, "*", "state.apply", "--out", "json")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def update(self, master: OurMaster) -> Any:

@@ -4,13 +4,17 @@ A job runs one commit from its beginning to its end, and its record says which.
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import Any
 
-from twisted.internet.defer import maybeDeferred
+from twisted.internet.defer import Deferred, maybeDeferred
 
 from saltwisted.config.options import MasterConfig
 from saltwisted.domain.roots.pins import UNUSED
+from saltwisted.errors import DeniedError
 from saltwisted.master.commitpins import CommitPins, TellsCommits, commits
+from saltwisted.master.earliercommits import EarlierCommits
 from saltwisted.master.fileserver import FileServer
 from saltwisted.master.runners.jobs import describe
 from saltwisted.stores.git.source import GitView
@@ -27,7 +31,16 @@ class PinTestCase(GitSourceTestCase):
         self.remote = self.repo()
         self.first = self.remote.commit({"a": b"1", "large": b"1" * 100_000})
         self.source = self.serving(self.remote, name="states")
-        self.pins = CommitPins(self.server(self.source), self.source, self.server, lambda: self.now)
+        self.pins = self.made()
+
+    def made(self) -> CommitPins:
+        """As after a start: what is on the disk is known."""
+        path = f"{self.folder}/generations"
+        earlier = EarlierCommits(path, self.source, maybeDeferred)
+        self.source.show(self.source.view)
+        return CommitPins(
+            self.server(self.source), self.source, self.server, lambda: self.now, earlier
+        )
 
     def server(self, source: Any) -> FileServer:
         """A file server over a source."""
@@ -111,6 +124,86 @@ class CommitPinTests(PinTestCase):
         view = GitView([self.fetched(self.remote)])
 
         self.assertEqual(list(commits(view)), ["base"])
+
+
+class EarlierTests(PinTestCase):
+    """A job that is to run on an earlier tree."""
+
+    def choose(self, jid: str, wanted: str, fun: str = "state.apply") -> Any:
+        """A job of one minion; what its record says more."""
+        self.successResultOf(Deferred.fromCoroutine(self.pins.choose(jid, fun, wanted, [])))
+        return self.begin(jid, fun)
+
+    def refused(self, wanted: str, fun: str = "state.apply") -> str:
+        """Why it is not run."""
+        choosing = Deferred.fromCoroutine(self.pins.choose("9", fun, wanted, []))
+        return str(self.failureResultOf(choosing, DeniedError).value)
+
+    def test_generation(self) -> None:
+        """By the name of a generation, or a commit of it: its minion sees that, others do not."""
+        before = self.source.view.name
+        second = self.push()
+        for jid, wanted in (("1", before), ("2", self.first), ("3", self.first[:7].upper())):
+            facts = self.choose(jid, wanted)
+            self.assertEqual(facts["generation"], before)
+            self.assertEqual(facts["commits"], {"base": {"states": self.first}})
+            self.assertEqual((self.seen(), self.seen("large"), self.seen("b")), (b"1", b"1", None))
+            self.assertEqual(self.seen(minion="other"), b"2")
+            self.pins.returned(jid, "m")
+            self.assertEqual(self.seen(), b"2")
+        self.assertEqual(self.choose("4", second)["commits"], {"base": {"states": second}})
+
+    def test_older_job_is_told(self) -> None:
+        """
+        Who is served for an older job until that returns is named: a minion's requests do not say
+        which job they are for.
+        """
+        before = self.source.view.name
+        self.push()
+        self.begin("1")
+        choosing = self.pins.choose("2", "state.apply", before, ["m", "other"])
+        self.assertEqual(self.successResultOf(Deferred.fromCoroutine(choosing)), ["m"])
+        self.begin("2")
+        self.assertEqual(self.seen(), b"2")
+        self.pins.returned("1", "m")
+        self.assertEqual(self.seen(), b"1")
+
+    def test_after_start(self) -> None:
+        """Another life of the master knows the generations of those before it."""
+        before = self.source.view.name
+        self.push()
+        self.pins = self.made()
+
+        self.assertEqual(self.choose("1", before)["generation"], before)
+        self.assertEqual(self.seen(), b"1")
+        Path(self.folder, "generations").write_bytes(b"\xc1 damaged")
+        self.pins = self.made()
+        self.assertIn("has no generation", self.refused(before))
+
+    def test_never_served(self) -> None:
+        """Of two commits that came together the older is known as well, as environment base."""
+        between = self.remote.commit({"a": b"between"})
+        self.push()
+
+        facts = self.choose("1", between[:10])
+
+        self.assertEqual(facts["commits"]["base"], {"states": between})
+        self.assertEqual(self.seen(), b"b")
+        self.assertEqual(self.seen(minion="other"), b"2")
+
+    def test_refused(self) -> None:
+        """What is not there, is no more, or would mean nothing is refused by its name."""
+        before = self.source.view.name
+        self.assertIn("'nothing': this master has no generation", self.refused("nothing"))
+        self.assertIn("or commit of that name", self.refused("0123456789"))
+        self.assertIn("a job of test.ping reads no files", self.refused(before, "test.ping"))
+
+        self.remote.git("commit", "--quiet", "--amend", "-m", "other", GIT_COMMITTER_NAME="b")
+        work_folder = self.source.view.served[0].folder
+        shutil.rmtree(work_folder)
+        self.source.show(GitView([self.fetched(self.remote, name="states")]))
+        self.assertIn(f"states keeps commit {self.first} of refs/", self.refused(before))
+        self.assertIn("keeps commit", self.refused(self.first))
 
 
 class TellingTests(PinTestCase):

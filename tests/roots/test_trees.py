@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from shutil import rmtree
+from types import SimpleNamespace
 from typing import Any
 
 from twisted.internet.defer import Deferred, succeed
@@ -15,6 +16,7 @@ from saltwisted.cluster.roots import trees as roottrees
 from saltwisted.cluster.roots.pins import DONE, MIXED, PIN, USED, RootPins
 from saltwisted.domain.roots.entry import DIR, FILE, TreeEntry
 from saltwisted.domain.roots.manifest import Generation, generation_of
+from saltwisted.errors import DeniedError, StoreError
 from saltwisted.stores.roots.marks import RootMarks
 from saltwisted.wire.msgpack import unpack_bin
 from tests.roots.nodes import NodesCase, until
@@ -216,6 +218,49 @@ class PinsTests(SynchronousTestCase):
         self.assertEqual((self.one.notes("1"), self.two.notes("1")), ({}, {}))
         self.assertEqual([word for word, _ in self.one_peers.said], [PIN])
         self.assertEqual([word for word, _ in self.two_peers.said], [USED])
+
+    def choose(self, wanted: str, fun: str = "state.apply") -> Deferred[Any]:
+        """A job of node one that is to run on an earlier tree."""
+        return Deferred.fromCoroutine(self.one.choose("2", fun, wanted, []))
+
+    def test_chosen(self) -> None:
+        """
+        A job runs on an earlier tree, by its name or by that of a generation that a job ran: its
+        record says so, and all nodes are told. What is unknown, not kept, or would mean nothing is
+        refused by its name.
+        """
+        share: Any = self.one_sync.shares["file/base/0"]
+
+        def find(name: str) -> Any:
+            if not self.old.digest.hex().startswith(name):
+                raise StoreError("there is no such generation", name)
+            return self.old
+
+        share.store = SimpleNamespace(history=SimpleNamespace(find=find))
+        self.publish()
+        self.one.returned("1", "m")
+        share.generation, share.trees.here[self.new.digest] = self.new, self.new
+        share.trees.here[self.old.digest] = self.old
+        for wanted in (self.old.name, self.old.name[:6]):
+            self.successResultOf(self.choose(wanted))
+            self.assertEqual(self.one.facts("2", "state.apply"), {"generation": self.old.name})
+            self.one.published("2", ["m"])
+            self.assertEqual(self.one.files("m"), {"file/base/0": self.old})
+            self.assertIn("2", [body[0] for word, body in self.one_peers.said if word == PIN])
+            self.one.returned("2", "m")
+
+        for wanted, fun, why in (
+            ("nothing", "state.apply", "there is none of that name"),
+            (self.old.name, "test.ping", "reads no files"),
+        ):
+            error = self.failureResultOf(self.choose(wanted, fun), DeniedError).value
+            self.assertIn(wanted, str(error))
+            self.assertIn(why, str(error))
+        del share.trees.here[self.old.digest]
+        choosing = self.choose(self.old.name)
+        share.trees.asked[-1][2].callback(None)
+        error = self.failureResultOf(choosing, DeniedError).value
+        self.assertIn(f"'{self.old.name}': file/base/0 keeps its tree no longer", str(error))
 
     def test_mixed(self) -> None:
         """What cannot be brought is served as it is, and the job says so on all nodes, for good."""

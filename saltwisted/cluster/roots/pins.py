@@ -18,8 +18,8 @@ from twisted.logger import Logger
 
 from saltwisted.cluster.roots.sync import RootSync
 from saltwisted.domain.roots.manifest import Generation, name_of_all
-from saltwisted.domain.roots.pins import KEPT, Pin, Pins, reads_files
-from saltwisted.errors import StoreError, WireError
+from saltwisted.domain.roots.pins import KEPT, Pin, Pins, check_reads, reads_files
+from saltwisted.errors import DeniedError, StoreError, WireError
 from saltwisted.interfaces import IPeerLink, IPeers
 from saltwisted.stores.roots.marks import Mark, RootMarks
 from saltwisted.transports.deferreds import let_go
@@ -68,6 +68,7 @@ class RootPins:
         self._pins = Pins()
         self._views: OrderedDict[tuple[bytes, ...], Any] = OrderedDict()
         self._chosen: OrderedDict[str, dict[str, bytes]] = OrderedDict()
+        self._ran: OrderedDict[str, dict[str, bytes]] = OrderedDict()
         self._marks: OrderedDict[str, dict[str, dict[str, float]]] = OrderedDict()
         self._given_up: dict[bytes, float] = {}
         sync.pinned = self._pins.pinned
@@ -98,17 +99,64 @@ class RootPins:
 
     # -- jobs
 
+    async def choose(
+        self, jid: str, fun: object, generation: str, minions: Sequence[str]
+    ) -> Sequence[str]:
+        """A generation of one share, by the first digits of its name; or one that a job ran."""
+        check_reads(fun, generation)
+        digests = self._ran.get(generation) or await self._earlier(generation)
+        node = self._sync.host.node
+        for name, digest in digests.items():
+            share = self._sync.shares.get(name)
+            if share is None or not (
+                share.trees.get(digest) or await share.trees.bring(digest, node)
+            ):
+                raise DeniedError(f"generation {generation!r}: {name} keeps its tree no longer")
+        self._choose(jid, digests)
+        return self._pins.others(minions, digests, self._clock.seconds())
+
+    async def _earlier(self, generation: str) -> dict[str, bytes]:
+        """The newest trees, and of the share that has this generation, that one."""
+        digests = self._sync.report.digests()
+        found: dict[str, bytes] = {}
+        for name in digests:
+            store = self._sync.shares[name].store
+            if store is None:
+                continue
+            try:
+                change = await self._sync.host.pool(store.history.find, generation)
+            except StoreError as error:
+                if "more than one" in str(error):
+                    raise DeniedError(f"generation {generation!r}: {error}") from error
+                continue
+            found[name] = change.digest
+        if not found:
+            raise DeniedError(
+                f"generation {generation!r}: there is none of that name on this node, or it is no"
+                " longer kept (saltwisted roots log shows those that are)"
+            )
+        if len(found) > 1:
+            raise DeniedError(f"generation {generation!r}: names trees of {', '.join(found)}")
+        return {**digests, **found}
+
+    def _choose(self, jid: str, digests: dict[str, bytes]) -> None:
+        self._chosen[jid] = digests
+        while len(self._chosen) > 1000:
+            self._chosen.popitem(last=False)
+
     def facts(self, jid: str, fun: object) -> dict[str, str]:
         """What the record of a job says of the roots; the choice holds for L{published}."""
         if not reads_files(fun):
             return {}
-        digests = self._sync.report.digests()
+        digests = self._chosen.get(jid) or self._sync.report.digests()
         if not digests:
             return {}
-        self._chosen[jid] = digests
-        while len(self._chosen) > 1000:
-            self._chosen.popitem(last=False)
-        return {"generation": name_of_all(digests)}
+        self._choose(jid, digests)
+        name = name_of_all(digests)
+        self._ran[name] = digests
+        while len(self._ran) > MOST_MARKS:
+            self._ran.popitem(last=False)
+        return {"generation": name}
 
     def notes(self, jid: str) -> Mapping[str, Any]:
         """

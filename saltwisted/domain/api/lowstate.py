@@ -42,6 +42,7 @@ HANDED_ON = (
     "ret_kwargs",
     "module_executors",
     "executor_opts",
+    "generation",
 )
 """Keys of a chunk for minions that go with the job."""
 _HEX = re.compile(r"[0-9a-fA-F]{1,512}")

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from attrs import define
 
+from saltwisted.errors import DeniedError
+
 KEPT = 24 * 3600.0
 UNUSED = 600.0
 MOST = 200_000
@@ -23,6 +25,19 @@ def reads_files(fun: object) -> bool:
     """Whether a job of this function (or of several) asks for files."""
     names = fun if isinstance(fun, list) else [fun]
     return any(str(name).startswith(READING) for name in names)
+
+
+def check_reads(fun: object, generation: str) -> None:
+    """
+    See whether a job of this function may be asked to run on an earlier tree.
+
+    @raises DeniedError: it reads no files, so that this would mean nothing.
+    """
+    if not reads_files(fun):
+        name = ", ".join(map(str, fun)) if isinstance(fun, list) else fun
+        raise DeniedError(
+            f"generation {generation!r}: a job of {name} reads no files of the master"
+        )
 
 
 @define
@@ -79,6 +94,11 @@ class Pins:
         if len(living) != len(mine):
             self._keep(minion, living)
         return living[0] if living else None
+
+    def others(self, minions: Iterable[str], digests: Mapping[str, bytes], now: float) -> list[str]:
+        """Those of some minions that have a pin by which they are served other trees than these."""
+        pins = ((minion, self.of(minion, now)) for minion in minions)
+        return [minion for minion, pin in pins if pin is not None and pin.digests != digests]
 
     def used(self, jid: str, minion: str) -> None:
         """The minion has asked another node for files of this job."""

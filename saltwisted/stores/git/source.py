@@ -161,6 +161,7 @@ class GitFiles:
         self._listed: dict[tuple[str, str, str], Shared] = {}
         self._uid, self._gid = os.geteuid(), os.getegid()
         self._tell: Callable[[str], None] = lambda folder: None
+        self._shown: list[Callable[[GitView], None]] = []
 
     def startService(self) -> None:
         """
@@ -182,9 +183,15 @@ class GitFiles:
         """Call C{receiver(folder)} when something of a repository cannot be read."""
         self._tell = receiver
 
+    def on_show(self, receiver: Callable[[GitView], None]) -> None:
+        """Call C{receiver(view)} when another one is served."""
+        self._shown.append(receiver)
+
     def show(self, view: GitView) -> None:
         """From now on this is served."""
         self.view = view
+        for receiver in self._shown:
+            receiver(view)
 
     def over(self, view: GitView) -> GitFiles:
         """The same over another view, for whoever is not to see the newest."""
