@@ -87,6 +87,8 @@ SUBJECTS: Mapping[str, Subject] = {
     "apache": _subject("apache", states_apache="../states/apache"),
     "apache_debian": _subject(apache="deb_apache", **_SWITCHES, release="3006"),
     "nftables": _subject("nftables"),
+    "debian_ip": _subject(ip="debian_ip"),
+    "network_states": _subject(ip="debian_ip", states_network="../states/network"),
     "nftables_states": _subject("nftables", states_nftables="../states/nftables"),
 }
 
@@ -124,6 +126,8 @@ def _load(subject: Subject, play: Play, functions: Functions, dunders: Any) -> d
     given = {"grains": play.grains, "opts": play.opts, "context": play.context}
     for virtual, path in subject.modules.items():
         module = harness.load(path, salt=functions, **given, **dunders)
+        for key in play.constants.keys() & vars(module).keys():
+            setattr(module, key, play.constants[key])
         aliases = getattr(module, "__func_alias__", {})
         found[f"{virtual}.__virtual__"] = getattr(module, "__virtual__", bool)
         for key, value in list(vars(module).items()):

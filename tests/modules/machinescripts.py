@@ -10,6 +10,11 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+if __package__:
+    from tests.modules.networkscripts import debian_ip, network_states
+else:
+    from networkscripts import debian_ip, network_states
+
 if TYPE_CHECKING:
     from tests.modules.plays import Play
 
@@ -950,4 +955,6 @@ SCRIPTS: dict[str, Callable[[Play], None]] = {
     "apache_debian": apache_debian,
     "nftables": nftables,
     "nftables_states": nftables_states,
+    "debian_ip": debian_ip,
+    "network_states": network_states,
 }

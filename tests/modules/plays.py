@@ -80,6 +80,7 @@ class Play:
     @ivar programs: what seems to be installed, C{name: path}.
     @ivar answers: of commands, as L{harness.Commands} wants them.
     @ivar functions: answers of other modules, by full name.
+    @ivar constants: names of a module that are something else here, such as its paths.
     """
 
     def __init__(self, folder: str) -> None:
@@ -89,6 +90,7 @@ class Play:
         self.functions: dict[str, Any] = {}
         self.grains: dict[str, Any] = dict(harness.GRAINS)
         self.opts: dict[str, Any] = {"test": False, "cachedir": folder}
+        self.constants: dict[str, Any] = {}
         self.context: dict[str, Any] = {"salt.utils.systemd.booted": False}
         self.calls: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
 

@@ -54,6 +54,14 @@ class MachinePlays(SynchronousTestCase):
         """Rules, chains and policies are forecast, set, refused and saved as by stock."""
         self.check("iptables_states")
 
+    def test_debianIp(self) -> None:
+        """Interfaces, bonds, bridges, routes and names are defined for Debian as by stock."""
+        self.check("debian_ip")
+
+    def test_networkStates(self) -> None:
+        """Interfaces and routes are forecast, configured, brought up and refused as by stock."""
+        self.check("network_states")
+
     def test_sysfs(self) -> None:
         """Attributes of the kernel's objects are read, listed and written as by stock."""
         self.check("sysfs")
