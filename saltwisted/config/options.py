@@ -604,6 +604,8 @@ class MasterConfig(CommonOptions):
     gitfs_verify_keyring: str = ""
     #: The file with the SSH keys of those who may sign, as ssh-keygen reads it.
     gitfs_verify_allowed_signers: str = ""
+    #: What a git server proves itself with that has remotes fetched by POST /hook/git of the API.
+    gitfs_webhook_secret: Secret[str] = ""
     #: As gitfs_verify, for git_pillar.
     git_pillar_verify: str = ""
     #: As gitfs_verify_keyring.

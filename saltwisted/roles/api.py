@@ -13,9 +13,10 @@ from typing import Any
 from twisted.logger import Logger
 
 from saltwisted.config.api import BLOCKS, ApiOptions, options_of
-from saltwisted.domain.api.signatures import OPTION, signatures_of
+from saltwisted.domain.api.signatures import OPTION, Rule, git_rule_of, signatures_of
 from saltwisted.domain.operations.table import Operations
 from saltwisted.master.context import Context
+from saltwisted.master.githooks import GitHook
 from saltwisted.master.provider import Provider
 from saltwisted.roles.stores import WEB_ENTRY, Stores
 from saltwisted.stores.files import make_dir, write_atomic
@@ -141,7 +142,8 @@ def _listening(
         return (await ctx.find(target, "compound")).minions
 
     block = stores.config.value(options.block)
-    signatures = signatures_of(block.get(OPTION))
+    signatures: list[Rule] = [*signatures_of(block.get(OPTION))]
+    signatures += git_rule_of(stores.config.value("gitfs_webhook_secret"))
     return Listening(
         options,
         signatures,
@@ -152,6 +154,7 @@ def _listening(
         stores.now,
         stores.counters,
         traffic,
+        GitHook(stores.reactor, stores.config, ctx.git).pushed,
     )
 
 

@@ -13,7 +13,7 @@ from twisted.logger import Logger
 
 from saltwisted.config.api import ApiOptions
 from saltwisted.domain.api.problems import NO_RIGHT, Problem
-from saltwisted.domain.api.signatures import Signed, rules_for
+from saltwisted.domain.api.signatures import GIT, GITLAB, Rule, rules_for
 from saltwisted.domain.api.watching import Eyes, sight_of
 from saltwisted.domain.eauth import Token
 from saltwisted.domain.firing import may_fire
@@ -35,8 +35,8 @@ TAG = "salt/netapi/hook"
 LONGEST_TAG = 1024
 DEPTH = 30
 """Words of a hook's path."""
-SECRET = frozenset(("x-auth-token", "cookie", "authorization", "proxy-authorization"))
-"""Headers that say who sends a hook: nobody who sees its event is to get them."""
+SECRET = frozenset(("x-auth-token", "cookie", "authorization", "proxy-authorization", GITLAB))
+"""Headers that prove who sends a hook: nobody who sees its event is to get them."""
 Resolve = Callable[[str], Awaitable[Collection[str]]]
 """The minions that a compound target means."""
 
@@ -49,7 +49,7 @@ class Listening:
     def __init__(
         self,
         options: ApiOptions,
-        signatures: Sequence[Signed],
+        signatures: Sequence[Rule],
         sessions: Sessions,
         hub: Hub,
         bus: EventBus,
@@ -57,8 +57,10 @@ class Listening:
         now: Callable[[], float],
         counters: Counter[str],
         traffic: Callable[[], Mapping[str, Any]],
+        pushed: Callable[[Any], None],
     ) -> None:
         """
+        @param pushed: is told what a git server says of a push.
         @param traffic: how much was asked and answered.
         """
         self._options = options
@@ -70,6 +72,7 @@ class Listening:
         self._now = now
         self._counters = counters
         self._traffic = traffic
+        self._pushed = pushed
 
     def table(self) -> dict[str, Endpoint]:
         """By the beginning of the path."""
@@ -175,6 +178,8 @@ class Listening:
         headers["Remote-Addr"] = exchange.address
         self._bus.fire(tag, {"body": body.raw, "post": body.value or {}, "headers": headers})
         self._counters["api:hooks"] += 1
+        if path == GIT and wanted:
+            self._pushed(body.value)
         return Answer(value={"success": True})
 
     def _may_fire(self, token: Token, tag: str, address: str) -> None:

@@ -45,6 +45,7 @@ OWN = {
     "gitfs_verify",
     "gitfs_verify_allowed_signers",
     "gitfs_verify_keyring",
+    "gitfs_webhook_secret",
     "mine_size_max",
     "site_function_timeout",
     "job_claims_max",

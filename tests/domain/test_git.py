@@ -4,6 +4,7 @@ Which environment is which commit, and what is at a path of a tree: by Salt's ru
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -12,6 +13,7 @@ from saltwisted.config.git import GitRemote
 from saltwisted.domain.git import mapping, trees
 from saltwisted.domain.git.mapping import Tip
 from saltwisted.domain.git.pacing import NEVER, pause
+from saltwisted.domain.git.pushes import place_of, pushed_to
 
 
 def remote(**parameters: Any) -> GitRemote:
@@ -204,3 +206,29 @@ class PaceTests(SynchronousTestCase):
         self.assertEqual(round(pause(0.1, 0, 0.5)), 1)
         self.assertEqual(round(pause(7200, 3, 0.5)), 7200)
         self.assertLess(pause(60, 0, 0.0), pause(60, 0, 1.0))
+
+
+class PushTests(SynchronousTestCase):
+    """What a git server says of a push."""
+
+    def test_places(self) -> None:
+        """A repository is the same however it is reached."""
+        for url in (
+            "https://git.example.org/ops/states.git", "git@git.example.org:ops/states.git",
+            "ssh://git@Git.example.org:2222/ops/states", "https://u:p@git.example.org/ops/states/",
+            "git://git.example.org/ops/states.git?x#y", "git.example.org:/ops/states",
+        ):  # fmt: skip
+            self.assertEqual(place_of(url), "git.example.org/ops/states", url)
+        self.assertEqual(place_of("file:///srv/git/a.git"), place_of("/srv/git/a"))
+        self.assertEqual((place_of(""), place_of("https://h"), place_of("https://h/")), ("",) * 3)
+
+    def test_servers(self) -> None:
+        """GitHub and Gitea tell of a repository, GitLab of a project, GitHub as a form, too."""
+        github = {"repository": {"clone_url": "https://h/a.git", "size": 7, "ssh_url": "g@h:a.git"}}
+        gitlab = {"project": {"git_ssh_url": "git@h:a.git"}, "repository": {"homepage": "x"}}
+
+        self.assertEqual(pushed_to(github), {"h/a"})
+        self.assertEqual(pushed_to(gitlab), {"h/a", "/x"})
+        self.assertEqual(pushed_to({"payload": json.dumps(github)}), {"h/a"})
+        for odd in (None, 1, [], {"repository": 1}, {"payload": "[" * 10_000}, {"payload": "7"}):
+            self.assertEqual(pushed_to(odd), set())

@@ -1,5 +1,6 @@
 """
-Signatures of web hooks: an HMAC of the body, as GitHub, Gitea and others send it.
+Signatures of web hooks: an HMAC of the body, as GitHub, Gitea and others send it, or the secret
+itself, as GitLab does.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ import hashlib
 import hmac
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, Protocol
 
 from attrs import field, frozen
 
@@ -17,7 +18,24 @@ from saltwisted.errors import ConfigError
 HEADER = "X-Hub-Signature-256"
 ALGORITHMS = ("sha256", "sha384", "sha512")
 OPTION = "webhook_signatures"
+GIT = "git"
+"""The path of hooks that have remotes fetched."""
+GITEA, GITLAB = "x-gitea-signature", "x-gitlab-token"
+SHORTEST = 8
 _WORDS = frozenset(("secret", "header", "algorithm"))
+
+
+class Rule(Protocol):
+    """What the requests of some paths must have."""
+
+    @property
+    def pattern(self) -> str:
+        """Of the path below the hook's own, with C{*} and C{?}."""
+        ...
+
+    def verify(self, headers: Mapping[str, str], body: bytes) -> bool:
+        """Whether a request has it."""
+        ...
 
 
 @frozen(kw_only=True)
@@ -43,6 +61,36 @@ class Signed:
         return hmac.compare_digest(right.encode(), shown.encode("utf-8", "replace"))
 
 
+@frozen
+class SignedByGitServer:
+    """What requests to C{/hook/git} must have: the proof of any of the servers that are known."""
+
+    secret: bytes = field(repr=False)
+    pattern: str = GIT
+
+    def verify(self, headers: Mapping[str, str], body: bytes) -> bool:
+        """Whether one of them shows that it knows the secret; takes as long whatever is wrong."""
+        signed = [
+            Signed(pattern=GIT, secret=self.secret, header=header).verify(headers, body)
+            for header in (HEADER.lower(), GITEA)
+        ]
+        token = headers.get(GITLAB, "").encode("utf-8", "replace")
+        return any([*signed, hmac.compare_digest(self.secret, token)])
+
+
+def git_rule_of(secret: Any) -> tuple[SignedByGitServer, ...]:
+    """
+    The rule of C{gitfs_webhook_secret}, if there is one.
+
+    @raises ConfigError: it is no secret.
+    """
+    if not secret:
+        return ()
+    if not isinstance(secret, str) or len(secret) < SHORTEST:
+        raise ConfigError("gitfs_webhook_secret: eight or more characters are needed")
+    return (SignedByGitServer(secret.encode()),)
+
+
 def signatures_of(option: Any) -> tuple[Signed, ...]:
     """
     The rules of C{webhook_signatures}: path to a secret, or to a map that has one.
@@ -62,7 +110,7 @@ def _signed(path: str, rule: Any) -> Signed:
     if unknown:
         raise ConfigError(f"{OPTION}: {path}: there is no {unknown[0]}")
     secret = given.get("secret")
-    if not isinstance(secret, str) or len(secret) < 8:
+    if not isinstance(secret, str) or len(secret) < SHORTEST:
         raise ConfigError(f"{OPTION}: {path}: a secret of eight or more characters is needed")
     header = given.get("header", HEADER)
     algorithm = given.get("algorithm", "sha256")
@@ -78,6 +126,6 @@ def _signed(path: str, rule: Any) -> Signed:
     )
 
 
-def rules_for(signatures: Sequence[Signed], path: str) -> list[Signed]:
+def rules_for(signatures: Sequence[Rule], path: str) -> list[Rule]:
     """Those that a path has to keep, in any case: each of them."""
     return [each for each in signatures if fnmatchcase(path, each.pattern)]
