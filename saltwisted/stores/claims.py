@@ -7,10 +7,8 @@ done in a thread, one call after another.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from itertools import chain
 from typing import Any
 
@@ -35,9 +33,10 @@ from saltwisted.errors import StoreError, WireError
 from saltwisted.stores.batches import Batches, Later, at_once
 from saltwisted.stores.database import (
     change_many,
+    damage,
     insert_many,
-    is_corrupt,
     open_database,
+    open_or_begin,
     pieces,
     transaction,
 )
@@ -115,28 +114,27 @@ class ClaimStore:
         return self._turn.run(lambda: self._run(function, *args))
 
     def _load(self) -> Memory:
+        return open_or_begin(self.path, self._open, self._tell_damage)
+
+    def _tell_damage(self, error: str) -> None:
+        self.log.error(
+            "{path} is damaged ({error}), and put aside: {means}",
+            path=self.path,
+            error=error,
+            means=self._damaged,
+        )
+
+    def _open(self) -> Memory:
+        self._db = open_database(self.path, MIGRATIONS)
         try:
-            self._db = open_database(self.path, MIGRATIONS)
             own(self._db, *self._owner)
             return read(self._db)
-        except (sqlite3.Error, WireError) as error:
-            if isinstance(error, sqlite3.Error) and not is_corrupt(error):
-                raise StoreError(str(error), self.path) from error
-            self.log.error(
-                "{path} is damaged ({error}), and put aside: {means}",
-                path=self.path,
-                error=str(error),
-                means=self._damaged,
-            )
-            if self._db is not None:
-                self._db.close()
-            aside = f"{self.path}.corrupt-{os.urandom(3).hex()}"
-            for suffix in ("", "-wal", "-shm"):
-                with suppress(FileNotFoundError):
-                    os.rename(self.path + suffix, aside + suffix)
-            self._db = open_database(self.path, MIGRATIONS)
-            own(self._db, *self._owner)
-            return read(self._db)
+        except WireError as error:
+            self._close()
+            raise damage(str(error)) from error
+        except BaseException:
+            self._close()
+            raise
 
     def close(self) -> Deferred[None]:
         """When all is written."""

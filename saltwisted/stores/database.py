@@ -13,12 +13,15 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
 
 from saltwisted.errors import StoreError
 from saltwisted.stores.files import store_error
+
+T = TypeVar("T")
 
 TOGETHER = (200, 50, 10, 4, 2, 1)
 """
@@ -100,6 +103,45 @@ def damage(text: str) -> sqlite3.DatabaseError:
     error = sqlite3.DatabaseError(text)
     error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
     return error
+
+
+def put_aside(
+    path: str, now: float | None = None, entropy: Callable[[int], bytes] = os.urandom
+) -> str:
+    """
+    Keep a damaged database for somebody who can mend it; where it lies now.
+
+    The file moves before its log of writes. The other way round a process that is killed in between
+    would leave a file that may be sound without what was written last; a log without a file is
+    nothing to SQLite, which deletes it.
+    """
+    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now))
+    aside = f"{path}.corrupt-{stamp}-{entropy(3).hex()}"
+    for suffix in ("", "-wal", "-shm"):
+        with suppress(FileNotFoundError):
+            os.rename(path + suffix, aside + suffix)
+    return aside
+
+
+def open_or_begin(path: str, opened: Callable[[], T], tell: Callable[[str], object]) -> T:
+    """
+    What C{opened} returns; a damaged file is put aside, and another one is begun.
+
+    @param opened: opens the file and reads it. What it has opened it closes when it raises.
+    @param tell: called with what is wrong with a damaged file.
+    @raises StoreError: the disk refuses.
+    """
+    try:
+        return opened()
+    except sqlite3.Error as error:
+        if not is_corrupt(error):
+            raise StoreError(str(error), path) from error
+        tell(str(error))
+        put_aside(path)
+    try:
+        return opened()
+    except sqlite3.Error as error:
+        raise StoreError(str(error), path) from error
 
 
 def pieces(rows: int) -> int:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -23,8 +22,8 @@ from saltwisted.stores.batches import Batches, Later, at_once
 from saltwisted.stores.database import (
     change_many,
     insert_many,
-    is_corrupt,
     open_database,
+    open_or_begin,
     pieces,
     transaction,
 )
@@ -65,30 +64,26 @@ class KeptEventStore:
         return self._run(self._load)
 
     def _load(self) -> list[Kept]:
-        try:
-            return self._open()
-        except sqlite3.Error as error:
-            if not is_corrupt(error):
-                raise StoreError(str(error), self.path) from error
-            self.log.error(
-                "{path} is damaged ({error}), and put aside: events in it that nobody has reacted"
-                " to are lost here",
-                path=self.path,
-                error=str(error),
-            )
-            self._close()
-            aside = f"{self.path}.corrupt-{os.urandom(3).hex()}"
-            for suffix in ("", "-wal", "-shm"):
-                with suppress(FileNotFoundError):
-                    os.rename(self.path + suffix, aside + suffix)
-            return self._open()
+        return open_or_begin(self.path, self._open, self._damaged)
+
+    def _damaged(self, error: str) -> None:
+        self.log.error(
+            "{path} is damaged ({error}), and put aside: events in it that nobody has reacted to"
+            " are lost here",
+            path=self.path,
+            error=error,
+        )
 
     def _open(self) -> list[Kept]:
         files.make_dir(os.path.dirname(self.path))
         self._db = open_database(self.path, MIGRATIONS)
-        rows = self._db.execute(f"SELECT {COLUMNS} FROM events ORDER BY at, number")  # noqa: S608
-        names = COLUMNS.split(", ")
-        return [Kept(**dict(zip(names, row, strict=True))) for row in rows.fetchall()]
+        try:
+            rows = self._db.execute(f"SELECT {COLUMNS} FROM events ORDER BY at, number")  # noqa: S608
+            names = COLUMNS.split(", ")
+            return [Kept(**dict(zip(names, row, strict=True))) for row in rows.fetchall()]
+        except BaseException:
+            self._close()
+            raise
 
     def close(self) -> Deferred[None]:
         """When all is written."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -22,7 +22,7 @@ from saltwisted.domain.orchestration.words import holder_of
 from saltwisted.errors import StoreError
 from saltwisted.stores import files
 from saltwisted.stores.batches import Batches
-from saltwisted.stores.database import connect, is_corrupt, open_database
+from saltwisted.stores.database import connect, open_database, open_or_begin
 
 MIGRATIONS = (
     """
@@ -62,28 +62,24 @@ class RunStore:
         return self._run(self._load)
 
     def _load(self) -> list[Record]:
-        try:
-            return self._open()
-        except sqlite3.Error as error:
-            if not is_corrupt(error):
-                raise StoreError(str(error), self.path) from error
-            self.log.error(
-                "{path} is damaged ({error}), and put aside: what is written down of"
-                " orchestrations is on other nodes alone",
-                path=self.path,
-                error=str(error),
-            )
-            self._close()
-            aside = f"{self.path}.corrupt-{os.urandom(3).hex()}"
-            for suffix in ("", "-wal", "-shm"):
-                with suppress(FileNotFoundError):
-                    os.rename(self.path + suffix, aside + suffix)
-            return self._open()
+        return open_or_begin(self.path, self._open, self._damaged)
+
+    def _damaged(self, error: str) -> None:
+        self.log.error(
+            "{path} is damaged ({error}), and put aside: what is written down of orchestrations is"
+            " on other nodes alone",
+            path=self.path,
+            error=error,
+        )
 
     def _open(self) -> list[Record]:
         files.make_dir(os.path.dirname(self.path))
         self._db = open_database(self.path, MIGRATIONS)
-        return read(self._db)
+        try:
+            return read(self._db)
+        except BaseException:
+            self._close()
+            raise
 
     def lines(self, jid: str) -> Deferred[Sequence[bytes]]:
         """

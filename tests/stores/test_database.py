@@ -1,14 +1,23 @@
-"""Many rows with few statements."""
+"""Many rows with few statements; files that are damaged."""
 
 from __future__ import annotations
 
+import os
 import sqlite3
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.stores.database import change_many, insert_many, pieces, transaction
+from saltwisted.errors import StoreError
+from saltwisted.stores.database import (
+    change_many,
+    damage,
+    insert_many,
+    open_or_begin,
+    pieces,
+    transaction,
+)
 from saltwisted.stores.roots.index import IndexDatabase
 from tests.stores.support import FolderTestCase
 
@@ -105,3 +114,61 @@ class DamagedTextTests(FolderTestCase):
         self.addCleanup(index.close)
 
         self.assertTrue(index.put_aside)
+
+    def test_mark_left_behind(self) -> None:
+        """
+        A process ends between putting a damaged index aside and taking its mark away: the one that
+        was begun then stays.
+        """
+        path = self.path("index.sqlite")
+        IndexDatabase(path).close()
+        index = IndexDatabase(path)
+        index.mark("nonsense")
+        index.close()
+        os.rename(path, f"{path}.aside")
+
+        for _ in range(2):
+            index = IndexDatabase(path)
+            index.close()
+            self.assertEqual(index.put_aside, "")
+
+
+class BeginningTests(FolderTestCase):
+    """Files that are damaged, and disks that refuse."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.file = self.path("x.sqlite")
+        self.errors: list[sqlite3.Error] = []
+        self.told: list[str] = []
+
+    def opened(self) -> str:
+        """What opens it: it fails with what is left of the errors."""
+        if self.errors:
+            raise self.errors.pop(0)
+        return "rows"
+
+    def begin(self) -> str:
+        """Open it."""
+        return open_or_begin(self.file, self.opened, self.told.append)
+
+    def test_damaged(self) -> None:
+        """A damaged file and its log are kept under one other name, and it is said."""
+        for suffix in ("", "-wal"):
+            with open(self.file + suffix, "w"):
+                pass
+        self.errors = [damage("broken")]
+
+        self.assertEqual((self.begin(), self.told), ("rows", ["broken"]))
+        kept = sorted(os.listdir(os.path.dirname(self.file)))
+        self.assertEqual(len(kept), 2, kept)
+        self.assertEqual(kept[1], f"{kept[0]}-wal")
+        self.assertRegex(kept[0], r"^x\.sqlite\.corrupt-\d{8}T\d{6}-[0-9a-f]{6}$")
+
+    def test_refused(self) -> None:
+        """A full disk is an error of the store, also when another file is begun."""
+        full = sqlite3.OperationalError("database or disk is full")
+        for errors in ([full], [damage("broken"), full]):
+            self.errors = list(errors)
+            self.assertIn("full", str(self.assertRaises(StoreError, self.begin)))
+            self.assertEqual(len(self.told), len(errors) - 1)

@@ -38,7 +38,7 @@ from saltwisted.domain.replica.knowledge import Knowledge
 from saltwisted.errors import StoreError
 from saltwisted.interfaces import Entropy, ILog
 from saltwisted.stores import files
-from saltwisted.stores.database import connect, damage, is_corrupt
+from saltwisted.stores.database import connect, damage, is_corrupt, put_aside
 from saltwisted.stores.facts import table
 from saltwisted.stores.stall import Stall, apart
 
@@ -206,11 +206,7 @@ class ReplicaLog:
         self.renewals.append(f"the log was damaged ({reason})")
 
     def _put_aside(self, reason: str) -> None:
-        stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(self._now()))
-        aside = f"{self.path}.corrupt-{stamp}-{self._entropy(3).hex()}"
-        for suffix in ("", "-wal", "-shm"):
-            with suppress(FileNotFoundError):
-                os.rename(self.path + suffix, aside + suffix)
+        aside = put_aside(self.path, self._now(), self._entropy)
         self.log.critical(
             "{path} is damaged ({reason}): it was moved to {aside}, and a new log was started",
             path=self.path,

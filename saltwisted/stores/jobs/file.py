@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -14,7 +13,7 @@ from attrs import define
 from twisted.logger import Logger
 
 from saltwisted.errors import StoreError
-from saltwisted.stores.database import is_corrupt
+from saltwisted.stores.database import is_corrupt, put_aside
 from saltwisted.stores.jobs.book import Book, read_book
 from saltwisted.stores.jobs.claims import Claims
 from saltwisted.stores.jobs.table import open_table
@@ -136,11 +135,7 @@ class JobFile:
         self.claims.forget()
         self._counts.moved_aside += 1
         self._on_aside()
-        stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(self._now()))
-        aside = f"{self.path}.corrupt-{stamp}-{os.urandom(3).hex()}"
-        for suffix in ("", "-wal", "-shm"):
-            with suppress(FileNotFoundError):
-                os.rename(self.path + suffix, aside + suffix)
+        aside = put_aside(self.path, self._now())
         self.log.critical(
             "{path} is damaged ({reason}): it was moved to {aside}, and a new job cache "
             "was started. Earlier jobs and returns are only in that file.",

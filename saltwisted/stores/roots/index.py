@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -29,6 +28,7 @@ from saltwisted.stores.database import (
     insert_many,
     is_corrupt,
     open_database,
+    put_aside,
 )
 from saltwisted.stores.files import write_atomic
 from saltwisted.stores.roots.places import Step, no_step
@@ -94,6 +94,9 @@ class IndexDatabase:
         fresh = not os.path.exists(path)
         if marked and not fresh:
             raise damage("it was marked as damaged while it was in use")
+        if marked:
+            # It was put aside, and the process ended before it took the mark away
+            os.unlink(path + DAMAGED)
         self._db = open_database(path, (SCHEMA,))
         try:
             self._db.execute("PRAGMA wal_autocheckpoint=4000")
@@ -120,11 +123,7 @@ class IndexDatabase:
             write_atomic(self.path + DAMAGED, reason.encode(), 0o600)
 
     def _put_aside(self, reason: str) -> None:
-        stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
-        self.put_aside = f"{self.path}.corrupt-{stamp}-{os.urandom(3).hex()}"
-        for suffix in ("", "-wal", "-shm"):
-            with suppress(FileNotFoundError):
-                os.rename(self.path + suffix, self.put_aside + suffix)
+        self.put_aside = put_aside(self.path)
         with suppress(FileNotFoundError):
             os.unlink(self.path + DAMAGED)
         self.logger.critical(
