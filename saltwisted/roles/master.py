@@ -17,14 +17,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from twisted.logger import Logger
-from zmq import ZMQError
 
 from saltwisted import __version__
-from saltwisted.config.options import MasterConfig
 from saltwisted.domain.operations.table import Operation
-from saltwisted.errors import PortError
 from saltwisted.master import runner_table, wheel_table
-from saltwisted.master.announced import Announced
 from saltwisted.master.automation.claimviews import ClaimViews
 from saltwisted.master.automation.operations import AutomationOperations
 from saltwisted.master.automation.pause import Pause
@@ -65,7 +61,7 @@ from saltwisted.roles.logs import observer
 from saltwisted.roles.memory import Collector, Trimmer, tune_malloc
 from saltwisted.roles.metrics import Measures
 from saltwisted.roles.notify import StatusLine
-from saltwisted.roles.ports import TcpPorts, check_transport
+from saltwisted.roles.ports import ports_of
 from saltwisted.roles.privileges import become, check_owner, keep_memory, restrict_umask
 from saltwisted.roles.reload import MASTER_BUILT_IN, Reload
 from saltwisted.roles.stores import Stores
@@ -76,9 +72,6 @@ from saltwisted.transports.deferreds import let_go
 from saltwisted.transports.ipc import ControlServer
 from saltwisted.transports.latency import LatencyMeter
 from saltwisted.transports.localdoor import Behind, Doorway, LocalDoor
-from saltwisted.transports.zeromq.fairness import Keepalive, ZeroMQ
-from saltwisted.transports.zeromq.publisher import PubServer
-from saltwisted.transports.zeromq.router import RouterServer
 from saltwisted.wire.publication import topic_of
 from saltwisted.worker.process.configio import load_from_disk
 
@@ -143,89 +136,6 @@ class KeyWrites:
     def stopService(self) -> None:
         """Make the last changes durable."""
         self._keys.flush()
-
-
-class ZeroMqPorts:
-    """
-    The two ports that minions know: requests and publications.
-
-    @ivar open: whether minions are answered on both.
-    """
-
-    def __init__(self, reactor: Any, config: MasterConfig, requests: Requests) -> None:
-        self.open = False
-        self._zeromq = ZeroMQ(reactor)
-        self._requests = requests
-        keepalive = Keepalive(
-            enabled=bool(config.tcp_keepalive),
-            idle=int(config.tcp_keepalive_idle),
-            count=int(config.tcp_keepalive_cnt),
-            interval=int(config.tcp_keepalive_intvl),
-        )
-        self.requests = RouterServer(
-            self._zeromq,
-            config.interface,
-            int(config.ret_port),
-            backlog=int(config.zmq_backlog),
-            heartbeat=int(config.extra.get("zmq_heartbeat_ivl", 30_000)),
-            heartbeat_timeout=int(config.extra.get("zmq_heartbeat_timeout", 60_000)),
-            ipv6=bool(config.ipv6),
-        )
-        self.publications = PubServer(
-            self._zeromq,
-            config.interface,
-            int(config.publish_port),
-            backlog=int(config.zmq_backlog),
-            keepalive=keepalive,
-            hwm=int(config.pub_hwm),
-            heartbeat=int(config.extra.get("zmq_heartbeat_ivl", 10_000)),
-            heartbeat_timeout=int(config.extra.get("zmq_heartbeat_timeout", 30_000)),
-            filtering=bool(config.zmq_filtering),
-            ipv6=bool(config.ipv6),
-        )
-        self._interface = config.interface
-
-    def startService(self) -> None:
-        """
-        Bind both.
-
-        @raises PortError: naming the port that is taken.
-        """
-        for server, start in (
-            (self.publications, self.publications.listen),
-            (self.requests, lambda: self.requests.listen(self._requests.handle)),
-        ):
-            try:
-                start()
-            except ZMQError as error:
-                raise PortError(
-                    f"cannot listen on {self._interface}:{server.port}: {error.strerror}; "
-                    "is another master running?"
-                ) from error
-        self.open = True
-
-    def stopService(self) -> None:
-        """Answer nobody any more, and close."""
-        self.open = False
-        self._requests.close()
-        self.requests.stop()
-        self.publications.stop()
-        self._zeromq.shutdown()
-
-
-def ports_of(
-    reactor: Any, config: MasterConfig, requests: Requests, ctx: Context
-) -> TcpPorts | ZeroMqPorts:
-    """
-    The ports of the transport that is configured.
-
-    @raises ConfigError: there is none of that name.
-    """
-    check_transport(config)
-    if config.transport != "tcp":
-        return ZeroMqPorts(reactor, config, requests)
-    announced = Announced(ctx.sessions, ctx.publisher.readable)
-    return TcpPorts(reactor, config, requests, announced)
 
 
 class Master:

@@ -1,22 +1,24 @@
-"""
-The two ports of a master by C{transport: tcp}. Those of ZeroMQ are in
-L{saltwisted.roles.master}.
-"""
+"""The two ports of a master, by each transport."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from twisted.internet.error import CannotListenError
+from zmq import ZMQError
 
 from saltwisted.config.options import CommonOptions, MasterConfig
 from saltwisted.errors import ConfigError, PortError
 from saltwisted.master.announced import Announced
+from saltwisted.master.context import Context
 from saltwisted.master.requests import Requests
 from saltwisted.transports.ssl_options import ServerTLS
 from saltwisted.transports.tcp.framed import Stream
 from saltwisted.transports.tcp.publisher import TcpPublishServer
 from saltwisted.transports.tcp.server import TcpRequestServer
+from saltwisted.transports.zeromq.fairness import Keepalive, ZeroMQ
+from saltwisted.transports.zeromq.publisher import PubServer
+from saltwisted.transports.zeromq.router import RouterServer
 from saltwisted.wire.publication import BROADCAST
 
 TRANSPORTS = ("zeromq", "zmq", "tcp")
@@ -40,12 +42,51 @@ def stream_of(config: CommonOptions) -> Stream:
     )
 
 
-class TcpPorts:
+class Ports:
     """
     The two ports that minions know: requests and publications.
 
     @ivar open: whether minions are answered on both.
     """
+
+    requests: Any
+    publications: Any
+
+    def __init__(self, interface: str, handler: Requests) -> None:
+        self.open = False
+        self._interface = interface
+        self._handler = handler
+
+    def startService(self) -> None:
+        """
+        Bind both.
+
+        @raises PortError: naming the port that is taken.
+        """
+        for server, start in (
+            (self.publications, self.publications.listen),
+            (self.requests, lambda: self.requests.listen(self._handler.handle)),
+        ):
+            try:
+                start()
+            except (CannotListenError, ZMQError) as error:
+                why = error.strerror if isinstance(error, ZMQError) else error.socketError
+                raise PortError(
+                    f"cannot listen on {self._interface}:{server.port}: {why}; "
+                    "is another master running?"
+                ) from error
+        self.open = True
+
+    def stopService(self) -> None:
+        """Answer nobody any more, and close."""
+        self.open = False
+        self._handler.close()
+        self.requests.stop()
+        self.publications.stop()
+
+
+class TcpPorts(Ports):
+    """Those of C{transport: tcp}."""
 
     def __init__(
         self, reactor: Any, config: MasterConfig, requests: Requests, announced: Announced
@@ -53,9 +94,7 @@ class TcpPorts:
         """
         @raises ConfigError: C{ssl} does not work.
         """
-        self.open = False
-        self._requests = requests
-        self._interface = config.interface
+        super().__init__(config.interface, requests)
         interface = "::" if config.ipv6 and config.interface == "0.0.0.0" else config.interface  # noqa: S104
         tls = ServerTLS(config.ssl) if isinstance(config.ssl, dict) else None
         self.requests = TcpRequestServer(
@@ -77,28 +116,57 @@ class TcpPorts:
             who=announced.who,
         )
 
-    def startService(self) -> None:
-        """
-        Bind both.
 
-        @raises PortError: naming the port that is taken.
-        """
-        for server, start in (
-            (self.publications, self.publications.listen),
-            (self.requests, lambda: self.requests.listen(self._requests.handle)),
-        ):
-            try:
-                start()
-            except CannotListenError as error:
-                raise PortError(
-                    f"cannot listen on {self._interface}:{server.port}: {error.socketError}; "
-                    "is another master running?"
-                ) from error
-        self.open = True
+class ZeroMqPorts(Ports):
+    """Those of ZeroMQ."""
+
+    def __init__(self, reactor: Any, config: MasterConfig, requests: Requests) -> None:
+        super().__init__(config.interface, requests)
+        self._zeromq = ZeroMQ(reactor)
+        keepalive = Keepalive(
+            enabled=bool(config.tcp_keepalive),
+            idle=int(config.tcp_keepalive_idle),
+            count=int(config.tcp_keepalive_cnt),
+            interval=int(config.tcp_keepalive_intvl),
+        )
+        self.requests = RouterServer(
+            self._zeromq,
+            config.interface,
+            int(config.ret_port),
+            backlog=int(config.zmq_backlog),
+            heartbeat=int(config.extra.get("zmq_heartbeat_ivl", 30_000)),
+            heartbeat_timeout=int(config.extra.get("zmq_heartbeat_timeout", 60_000)),
+            ipv6=bool(config.ipv6),
+        )
+        self.publications = PubServer(
+            self._zeromq,
+            config.interface,
+            int(config.publish_port),
+            backlog=int(config.zmq_backlog),
+            keepalive=keepalive,
+            hwm=int(config.pub_hwm),
+            heartbeat=int(config.extra.get("zmq_heartbeat_ivl", 10_000)),
+            heartbeat_timeout=int(config.extra.get("zmq_heartbeat_timeout", 30_000)),
+            filtering=bool(config.zmq_filtering),
+            ipv6=bool(config.ipv6),
+        )
 
     def stopService(self) -> None:
-        """Answer nobody any more, and close."""
-        self.open = False
-        self._requests.close()
-        self.requests.stop()
-        self.publications.stop()
+        """Nothing is left of the sockets."""
+        super().stopService()
+        self._zeromq.shutdown()
+
+
+def ports_of(
+    reactor: Any, config: MasterConfig, requests: Requests, ctx: Context
+) -> TcpPorts | ZeroMqPorts:
+    """
+    The ports of the transport that is configured.
+
+    @raises ConfigError: there is none of that name.
+    """
+    check_transport(config)
+    if config.transport != "tcp":
+        return ZeroMqPorts(reactor, config, requests)
+    announced = Announced(ctx.sessions, ctx.publisher.readable)
+    return TcpPorts(reactor, config, requests, announced)

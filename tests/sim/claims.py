@@ -43,9 +43,10 @@ from saltwisted.cluster.claims.votes import Votes
 from saltwisted.domain.claims.electorate import Seat, found
 from saltwisted.domain.claims.voter import Adopt, Whole, Write, settle_seconds
 from saltwisted.domain.claims.words import Claim
-from saltwisted.errors import RequestTimeout, StoreError, TransportClosed
+from saltwisted.errors import RequestTimeout, TransportClosed
 from saltwisted.stores import claims as table
 from saltwisted.transports.deferreds import as_deferred
+from tests.sim.batches import SimBatches
 from tests.sim.cluster import FastClock
 from tests.sim.play import play
 
@@ -74,9 +75,7 @@ class SimStore:
 
     def __init__(self, node: SimNode) -> None:
         self.node = node
-        self.life = node.life
-        self.queue: list[tuple[list[Write], Deferred[None]]] = []
-        self.committing: list[tuple[list[Write], Deferred[None]]] = []
+        self.batches: SimBatches[list[Write]] = SimBatches(node, self._commit)
 
     def load(self) -> Deferred[Any]:
         def read() -> None:
@@ -93,39 +92,10 @@ class SimStore:
         return succeed(None)
 
     def write(self, writes: Iterable[Write]) -> Deferred[None]:
-        if self.node.life != self.life:
-            return fail(StoreError("closed"))
-        done: Deferred[None] = Deferred()
-        self.queue.append((list(writes), done))
-        if not self.committing:
-            self._begin()
-        return done
+        return self.batches.add(list(writes))
 
-    def _begin(self) -> None:
-        self.committing, self.queue = self.queue, []
-        world = self.node.world
-        world.clock.callLater(world.dice.choice((0.001, 0.004, 0.02, 0.3)), self._synced)
-
-    def _synced(self) -> None:
-        if self.node.life != self.life:
-            return
-        world = self.node.world
-        if world.dice.random() < world.deadly:
-            # Killed as it is told that it is written, or was about to be
-            self.node.kill()
-            return
-        self.sync()
-        batch, self.committing = self.committing, []
-        if self.queue:
-            self._begin()
-        for _, done in batch:
-            self.node.awake(lambda done=done: done.callback(None))  # type: ignore[misc]
-
-    def sync(self) -> None:
-        """One transaction."""
-        writes = [write for group, _ in self.committing for write in group]
-        if writes:
-            table.commit(self.node.disk, writes)
+    def _commit(self, work: list[list[Write]]) -> None:
+        table.commit(self.node.disk, [write for group in work for write in group])
 
     def prune(self, before: float) -> Deferred[int]:
         return succeed(table.delete_receipts(self.node.disk, before))
@@ -344,7 +314,7 @@ class SimNode:
         self.inbox.clear()
         self.life += 1
         if self.world.dice.random() < 0.5:
-            self.store.sync()
+            self.store.batches.sync()
         for name in list(self.links):
             self.world.cut(self, self.world.nodes[name])
 

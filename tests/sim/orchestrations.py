@@ -34,7 +34,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import define, field
-from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.defer import Deferred, succeed
 
 from saltwisted.domain.claims.electorate import Seat
 from saltwisted.domain.jid import jid_at
@@ -43,12 +43,13 @@ from saltwisted.domain.orchestration.life import RunState, StepState
 from saltwisted.domain.orchestration.seats import seats_of
 from saltwisted.domain.orchestration.takeover import Known, known_of
 from saltwisted.domain.orchestration.words import Run, Step
-from saltwisted.errors import DeniedError, SaltwistedError, StoreError
+from saltwisted.errors import DeniedError, SaltwistedError
 from saltwisted.master.orchestration.keepers import Electors
 from saltwisted.master.orchestration.kept import KeptOrchestrations
 from saltwisted.master.orchestration.records import RunRecords
 from saltwisted.stores import runs as table
 from saltwisted.transports.deferreds import as_deferred
+from tests.sim.batches import SimBatches
 from tests.sim.claims import Broken, SimClock, SimNode, World
 from tests.sim.play import play
 
@@ -62,9 +63,10 @@ class SimRunStore:
     """Lines, with a simulated moment at which a write has reached the disk."""
 
     def __init__(self, node: OrchNode) -> None:
-        self.node, self.life = node, node.life
-        self.queue: list[tuple[list[Put], list[str], Deferred[None]]] = []
-        self.committing: list[tuple[list[Put], list[str], Deferred[None]]] = []
+        self.node = node
+        self.batches: SimBatches[tuple[list[Put], list[str]]] = SimBatches(
+            node, lambda work: table.commit(node.lines, work), refusals=0.01, deaths=4.0
+        )
 
     def load(self) -> Deferred[list[Record]]:
         return succeed(table.read(self.node.lines))
@@ -80,39 +82,7 @@ class SimRunStore:
         return succeed(None)
 
     def write(self, puts: Iterable[Put], forget: Iterable[str] = ()) -> Deferred[None]:
-        if self.node.life != self.life:
-            return fail(StoreError("closed"))
-        if not self.node.world.is_well and self.node.world.dice.random() < 0.01:
-            return fail(StoreError("full"))
-        done: Deferred[None] = Deferred()
-        self.queue.append((list(puts), list(forget), done))
-        if not self.committing:
-            self._begin()
-        return done
-
-    def _begin(self) -> None:
-        self.committing, self.queue = self.queue, []
-        world = self.node.world
-        world.clock.callLater(world.dice.choice((0.001, 0.004, 0.02, 0.3)), self._synced)
-
-    def _synced(self) -> None:
-        if self.node.life != self.life:
-            return
-        world = self.node.world
-        if world.dice.random() < 4 * world.deadly:
-            self.node.kill()
-            return
-        self.sync()
-        batch, self.committing = self.committing, []
-        if self.queue:
-            self._begin()
-        for _, _, done in batch:
-            self.node.awake(lambda done=done: done.callback(None))  # type: ignore[misc]
-
-    def sync(self) -> None:
-        """One transaction."""
-        if self.committing:
-            table.commit(self.node.lines, [(puts, gone) for puts, gone, _ in self.committing])
+        return self.batches.add((list(puts), list(forget)))
 
 
 def new_lines() -> sqlite3.Connection:
@@ -203,7 +173,7 @@ class OrchNode(SimNode):
     def kill(self) -> None:
         """What was being written may be on the disk."""
         if self.alive and self.world.dice.random() < 0.5:
-            self.run_store.sync()
+            self.run_store.batches.sync()
         self.workers = {}
         SimNode.kill(self)
 

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from attrs import define, evolve, field
-from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.defer import Deferred, succeed
 
 from saltwisted.domain.claims.words import Came, Claim, NoMajority, Taken
 from saltwisted.domain.reactions.keeping import Id, Kept, Owed
@@ -33,6 +33,7 @@ from saltwisted.errors import StoreError
 from saltwisted.master.automation.kept import KeptEvents
 from saltwisted.transports.deferreds import as_deferred
 from saltwisted.wire.msgpack import unpack_bin
+from tests.sim.batches import SimBatches
 from tests.sim.claims import HOT, WINDOW, Broken, SimClock, SimNode, World
 from tests.sim.play import play
 
@@ -50,9 +51,10 @@ class SimKeptStore:
     """Rows, with a simulated moment at which a write has reached the disk."""
 
     def __init__(self, node: OwedNode) -> None:
-        self.node, self.life = node, node.life
-        self.queue: list[tuple[list[Kept], list[Id], Deferred[None]]] = []
-        self.committing: list[tuple[list[Kept], list[Id], Deferred[None]]] = []
+        self.node = node
+        self.batches: SimBatches[tuple[list[Kept], list[Id]]] = SimBatches(
+            node, self._commit, refusals=0.02
+        )
 
     def load(self) -> Deferred[list[Kept]]:
         return succeed(list(self.node.rows.values()))
@@ -61,38 +63,10 @@ class SimKeptStore:
         return succeed(None)
 
     def write(self, put: Iterable[Kept], delete: Iterable[Id] = ()) -> Deferred[None]:
-        if self.node.life != self.life:
-            return fail(StoreError("closed"))
-        if not self.node.world.is_well and self.node.world.dice.random() < 0.02:
-            return fail(StoreError("full"))
-        done: Deferred[None] = Deferred()
-        self.queue.append((list(put), list(delete), done))
-        if not self.committing:
-            self._begin()
-        return done
+        return self.batches.add((list(put), list(delete)))
 
-    def _begin(self) -> None:
-        self.committing, self.queue = self.queue, []
-        world = self.node.world
-        world.clock.callLater(world.dice.choice((0.001, 0.004, 0.02, 0.3)), self._synced)
-
-    def _synced(self) -> None:
-        if self.node.life != self.life:
-            return
-        world = self.node.world
-        if world.dice.random() < world.deadly:
-            self.node.kill()
-            return
-        self.sync()
-        batch, self.committing = self.committing, []
-        if self.queue:
-            self._begin()
-        for _, _, done in batch:
-            self.node.awake(lambda done=done: done.callback(None))  # type: ignore[misc]
-
-    def sync(self) -> None:
-        """One transaction."""
-        for put, delete, _ in self.committing:
+    def _commit(self, work: list[tuple[list[Kept], list[Id]]]) -> None:
+        for put, delete in work:
             self.node.rows.update((row.id, row) for row in put)
             for each in delete:
                 self.node.rows.pop(each, None)
@@ -134,7 +108,7 @@ class OwedNode(SimNode):
     def kill(self) -> None:
         """What was being written may be on the disk."""
         if self.alive and self.world.dice.random() < 0.5:
-            self.kept_store.sync()
+            self.kept_store.batches.sync()
         SimNode.kill(self)
 
     # What it does
