@@ -23,9 +23,9 @@ def _port_locks() -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
 
 
-def reserve_ports(count: int, host: str = "127.0.0.1") -> list[int]:
+def reserve_ports(count: int) -> list[int]:
     """
-    Ports that are free, and that no other test gets before this process ends.
+    Ports that are free at every address, and that no other test gets before this process ends.
 
     Test processes run side by side: the reservation is a record lock, which the kernel ends
     with the process that holds it.
@@ -40,7 +40,7 @@ def reserve_ports(count: int, host: str = "127.0.0.1") -> list[int]:
             fcntl.lockf(_port_locks(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
             with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                probe.bind((host, port))
+                probe.bind(("", port))
         except OSError:
             continue
         _taken.add(port)

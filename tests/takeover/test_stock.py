@@ -241,7 +241,7 @@ class MergeTests(SynchronousTestCase):
                 version,
                 id=f"master-{name}",  # on hosts of their own they have the hosts' names
                 interface=address,
-                cluster_pool_port=reserve_ports(1, address)[0],
+                cluster_pool_port=reserve_ports(1)[0],
             )
             for name, version, address in (
                 ("a", "3006", "127.0.0.1"),
