@@ -359,6 +359,40 @@ class LinkTests(Pair):
 
         return run(play())
 
+    def test_no_stream_is_dialled_for_a_link_that_is_gone(self) -> Deferred[Any]:
+        """
+        A stream that the other side hangs up on is dialled again later, and not when its link has
+        ended: nothing of a node that has stopped is left in the reactor, which trial looks for.
+        """
+
+        async def play() -> None:
+            lost: list[str] = []
+
+            class Rude(Protocol):
+                closed = False
+
+                def __init__(self, node: str, dialled: bool) -> None:
+                    self.dialled = dialled
+
+                def connectionMade(self) -> None:
+                    if not self.dialled:
+                        self.transport.loseConnection()  # type: ignore[union-attr]
+
+                def connectionLost(self, reason: Any = None) -> None:
+                    self.closed = True
+                    if self.dialled:
+                        lost.append("stream")
+
+            for node in (self.a, self.b):
+                node.peers.stream("roots", Rude)
+            await self.linked()
+            await until(lambda: len(lost) == 2, "a stream that was dialled twice")
+
+            remove(self.b, self.a)
+            await until(lambda: not self.a.link("b"), "the end of the link")
+
+        return run(play())
+
 
 class StrangerTests(Pair):
     """Who is not a member."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 
@@ -109,6 +110,8 @@ class Attachments:
         self._running = running
         self._streams: dict[bytes, StreamFactory] = {}
         self._names: dict[bytes, Link] = {}
+        # Streams that are dialled again later, of links that live
+        self._later: dict[Link, set[IDelayedCall]] = {}
 
     def add(self, purpose: str, factory: StreamFactory) -> bytes:
         """Each link gets a stream of this purpose from now on; its name on the wire."""
@@ -126,6 +129,8 @@ class Attachments:
     def down(self, link: Link) -> None:
         """Nothing can be attached to it any more."""
         self._names.pop(link.name, None)
+        for call in self._later.pop(link, ()):
+            call.cancel()
 
     def open_all(self, link: Link) -> None:
         """The side that dialled a link dials its other connections, too."""
@@ -147,9 +152,18 @@ class Attachments:
             again = 0 if lasted > MOST_DELAY else tries + 1
             delay = min(MOST_DELAY, FIRST_DELAY * 1.6**again) * (0.5 + self._dice())
             if not link.closed and self._running():
-                self._reactor.callLater(delay, self.open_stream, link, purpose, again)
+                self._dial_later(delay, link, purpose, again)
 
         self._open(link, purpose, self._streams[purpose](link.node, True), lost)
+
+    def _dial_later(self, delay: float, link: Link, purpose: bytes, tries: int) -> None:
+        def dial() -> None:
+            calls.remove(call)
+            self.open_stream(link, purpose, tries)
+
+        calls = self._later.setdefault(link, set())
+        call = self._reactor.callLater(delay, dial)
+        calls.add(call)
 
     def _open(self, link: Link, purpose: bytes, inner: Any, lost: Callable[[], None]) -> None:
         head = ATTACH.pack(purpose.ljust(16, b"\0"), link.name)
