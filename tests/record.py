@@ -24,6 +24,8 @@ from attrs import frozen
 ROOT = Path(__file__).resolve().parent.parent
 RELEASE = "3008.2"
 LINE = RELEASE.partition(".")[0]
+OLDER = "3006.28"
+"""The judge of what the later release has moved out into extensions."""
 
 
 @frozen(kw_only=True)
@@ -35,6 +37,7 @@ class Kind:
     @ivar command: words; C{STOCK} is stock's Python, C{OURS} this one, C{NAMES} what was asked for.
     @ivar into: the file that the output goes to, if the recorder does not write it.
     @ivar judged: the test that then compares.
+    @ivar release: the release of stock that answers.
     @ivar is_root: whether it must be root, as it changes owners.
     """
 
@@ -42,7 +45,13 @@ class Kind:
     command: str
     judged: str
     into: str = ""
+    release: str = RELEASE
     is_root: bool = False
+
+    @property
+    def line(self) -> str:
+        """The venv of stock."""
+        return self.release.partition(".")[0]
 
     @property
     def takes_names(self) -> bool:
@@ -73,6 +82,13 @@ KINDS: Mapping[str, Kind] = {
         case="a function in tests/states/scripts.py (named in SCRIPTS) or tests/states/fakes.py",
         command="STOCK tests/states/record.py NAMES",
         judged="tests.states.test_recorded",
+        is_root=True,
+    ),
+    "servers": Kind(
+        case="a call in a script of tests/servers, for modules of PostgreSQL and its like",
+        command="STOCK tests/servers/record.py NAMES",
+        judged="tests.servers.test_recorded",
+        release=OLDER,
         is_root=True,
     ),
     "differential": Kind(
@@ -143,8 +159,8 @@ def lacking(kind: Kind, names: Sequence[str], peers: str, uid: int) -> str:
         return "SALTWISTED_PEERS is not set, and there is no --peers: where are the venvs of stock?"
     if kind.is_root and uid != 0:
         return "this kind changes owners: run it as root (in a container if you like)"
-    venv = os.path.join(peers, LINE)
-    make = f"python3 -m venv {venv} && {venv}/bin/pip install salt=={RELEASE}"
+    venv = os.path.join(peers, kind.line)
+    make = f"python3 -m venv {venv} && {venv}/bin/pip install salt=={kind.release}"
     python = os.path.join(venv, "bin", "python")
     if not os.access(python, os.X_OK):
         return f"there is no stock Salt in {venv}: {make}"
@@ -155,15 +171,15 @@ def lacking(kind: Kind, names: Sequence[str], peers: str, uid: int) -> str:
         check=False,
     )
     found = asked.stdout.strip() or "none"
-    if found != RELEASE:
-        return f"the rest was recorded with salt {RELEASE}, and in {venv} is {found}: {make}"
+    if found != kind.release:
+        return f"the rest was recorded with salt {kind.release}, and in {venv} is {found}: {make}"
     return ""
 
 
 def record(kind: Kind, names: Sequence[str], peers: str) -> int:
     """Run the recorder; its output replaces the recording only if it has succeeded."""
     stand_ins = {
-        "STOCK": [os.path.join(os.path.abspath(peers), LINE, "bin", "python")],
+        "STOCK": [os.path.join(os.path.abspath(peers), kind.line, "bin", "python")],
         "OURS": [sys.executable],
         "NAMES": list(names),
     }

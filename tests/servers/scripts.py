@@ -1,0 +1,16 @@
+"""
+All scripts, and the server of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tests.servers import postgres
+from tests.servers.script import Script, Server
+
+SCRIPTS: Mapping[str, Callable[[Script], None]] = {**postgres.SCRIPTS}
+SERVERS: Mapping[str, type[Server]] = {
+    **dict.fromkeys(postgres.SCRIPTS, postgres.Postgres),
+    "postgres_refused": postgres.Nowhere,
+}
