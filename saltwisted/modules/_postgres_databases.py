@@ -235,8 +235,7 @@ def owner_to(
         salt '*' postgres.owner_to 'dbname' 'username'
     """
     server = _psql.Psql(globals(), user, host, port, dbname, password, runas)
-    version, owner = server.parsed_version(), sql.name(ownername)
-    is_old = version is not None and version < "11"
+    is_old, owner = server.is_before("11"), sql.name(ownername)
     kinds = {
         "ordinary": "NOT p.proisagg" if is_old else "p.prokind IN ('f', 'w')",
         "aggregate": "p.proisagg" if is_old else "p.prokind = 'a'",

@@ -10,7 +10,7 @@ from typing import Any
 from saltwisted.modules import _postgres_sql as sql
 from saltwisted.modules import _psql
 from saltwisted.modules._postgres_words import INSTALLED, NOT_INSTALLED, TO_MOVE, TO_UPGRADE
-from saltwisted.utils.versions import LooseVersion
+from saltwisted.modules._versions import order
 
 log = logging.getLogger(__name__)
 
@@ -180,8 +180,8 @@ def create_metadata(
     if not found:
         return [NOT_INSTALLED]
     words = [INSTALLED]
-    wanted = None if ext_version is None else LooseVersion(sql.bare(ext_version))
-    if wanted is not None and LooseVersion(found["extversion"]) < wanted:
+    wanted = "" if ext_version is None else sql.bare(ext_version)
+    if order(found["extversion"]) < order(wanted):
         words.append(TO_UPGRADE)
     is_elsewhere = schema is not None and found["schema_name"] != schema
     if is_elsewhere and found["extrelocatable"] == "t":

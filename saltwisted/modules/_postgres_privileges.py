@@ -192,8 +192,7 @@ def has_privileges(
     lacking = set(PRIVILEGES[kind]) - held
     if lacking == {"MAINTAIN"}:
         # Servers before 17 do not know it
-        version = server.parsed_version()
-        return version is not None and version < "17"
+        return bool(server.is_before("17"))
     return not lacking
 
 

@@ -55,14 +55,14 @@ def user_list(
         salt '*' postgres.user_list
     """
     server = _psql.Psql(globals(), user, host, port, maintenance_db, password, runas)
-    version = server.parsed_version()
-    if version is None:
+    old = server.is_before("9.5")
+    if old is None:
         log.error("Could not retrieve Postgres version. Is Postgresql server running?")
         return False
     columns = {
         **_FLAGS,
-        "can update system catalogs": "NULL" if version >= "9.5" else "r.rolcatupdate",
-        "replication": "r.rolreplication" if version >= "9.1" else "NULL",
+        "can update system catalogs": "r.rolcatupdate" if old else "NULL",
+        "replication": "r.rolreplication",
         "name": "r.rolname",
         "groups": (
             "(SELECT array_agg(g.rolname) FROM pg_catalog.pg_auth_members m JOIN"
@@ -385,7 +385,7 @@ def _changed(name: str, server: _psql.Psql, flags: RoleFlags, kind: str, role: A
 
 
 def _told(server: _psql.Psql, flags: RoleFlags, statements: list[str]) -> bool:
-    if flags.is_clear and (version := server.parsed_version()) and version >= "10":
+    if flags.is_clear and server.is_before("10") is False:
         # It would refuse, and log the statement with the password
         log.error("This server stores no password as it is; 'encrypted' cannot be False")
         return False

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from saltwisted.modules._injected import Injected
-from saltwisted.utils.versions import LooseVersion
+from saltwisted.modules._versions import order
 from saltwisted.worker import systools
 from saltwisted.worker.exceptions import SaltInvocationError
 
@@ -166,10 +166,10 @@ class Psql:
         query = "SELECT setting FROM pg_catalog.pg_settings WHERE name = 'server_version'"
         return str(self._run(["-c", query, "-t"])["stdout"]).partition("\n")[0] or None
 
-    def parsed_version(self) -> LooseVersion | None:
-        """The same, to be compared."""
+    def is_before(self, version: str) -> bool | None:
+        """Whether the server is older than this; C{None} if it does not answer."""
         found = self.version()
         if found:
-            return LooseVersion(found)
+            return order(found) < order(version)
         log.warning("Attempt to parse version of Postgres server failed. Is the server responding?")
         return None

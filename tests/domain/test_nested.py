@@ -96,6 +96,7 @@ HARMLESS = {
     ("states/_apache_switch", "switched"): "functions of apache",
     ("states/_git_work", "Work"): "functions of git",
     ("states/_pkg_holds", "hold_or_not"): "hold and unhold of pkg",
+    ("states/_postgres_role", "present"): "functions of postgres for users and groups",
     ("states/archive", "_Extraction"): "functions called verify; two fixed ones",
     ("states/cmd", "mod_watch"): "states of its own",
     ("states/cmd", "run"): "two fixed functions",

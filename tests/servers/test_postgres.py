@@ -67,7 +67,7 @@ class RealPostgres(ServerTestCase):
     def test_names(self) -> None:
         """
         Names, passwords and places with quotes and statements in them are taken for what they are
-        (T-INJ-1): nothing else happens, and the second run changes nothing.
+        (T-SQL-1): nothing else happens, and the second run changes nothing.
         """
         self.psql("CREATE TABLE canary (a int)")
         odd = "x\"'; DROP TABLE canary; --\\"
@@ -109,7 +109,7 @@ class RealPostgres(ServerTestCase):
         self.assertEqual(self.psql("SELECT count(*) FROM canary"), "0\n")
 
     def test_backslashes(self) -> None:
-        """A server that takes backslashes for escapes is told the same names (T-INJ-1)."""
+        """A server that takes backslashes for escapes is told the same names (T-SQL-1)."""
         self.psql("ALTER DATABASE postgres SET standard_conforming_strings = off")
         self.psql('CREATE TABLE "a\\b" (a int); CREATE ROLE reader')
         call = self.functions(self.server)
@@ -125,7 +125,7 @@ class RealPostgres(ServerTestCase):
     def test_passwords(self) -> None:
         """
         A password with any characters logs in. It is in no process title, environment, file or
-        log, nor in the server's log, also when a statement fails (T-SECRET-1).
+        log, nor in the server's log, also when a statement fails (T-LOG-1).
         """
         secret = "canary:w\\o'r\"d \u00aa$"
         folder = self.server.owned("bin")
