@@ -35,7 +35,7 @@ USAGE = """WORD [options]
   trace PATH                 who wrote a path, when, and which masters have it
   sync [--wait]              take in what was edited; --wait: until every member has it
   push --dry-run             what a look at the directories would commit now
-  rollback GEN               make an earlier tree visible again, on all masters
+  rollback GEN|COMMIT        make an earlier tree visible again, on all masters
   approve                    let held deletions through
   adopt --restore|--accept   trust a root again: refill it, or take it as it stands
   export DIR [GEN]           write a tree into a new directory
@@ -99,7 +99,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
         if error.name == "UnknownOperation":
             said = (
                 "this master has no peers: it runs with --role master, and serves its "
-                "directories as they are"
+                "directories as they are (log and rollback are there where it serves git)"
             )
         console.write_error(f"{said[:1].upper()}{said[1:]}\n")
         return EX_REFUSED
@@ -225,8 +225,8 @@ def _log(asked: Asked) -> int:
                     _when(row["at"]),
                     row["share"],
                     row["origin"],
-                    str(row["files"]),
-                    in_units(row["bytes"]),
+                    "" if row["files"] is None else str(row["files"]),
+                    "" if row["bytes"] is None else in_units(row["bytes"]),
                     row["note"],
                 ]
             )

@@ -38,9 +38,9 @@ class CommitPins:
     Those of a master alone. Reactor thread only.
 
     @ivar newest: the file server over the newest commits.
+    @ivar earlier: what was served before.
     @param serve: a file server over an older view.
     @param seconds: the clock.
-    @param earlier: what was served before.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class CommitPins:
         earlier: EarlierCommits,
     ) -> None:
         self.newest = newest
-        self._earlier = earlier
+        self.earlier = earlier
         self._source, self._serve, self._seconds = source, serve, seconds
         self._pins = Pins()
         self._chosen: OrderedDict[str, GitView] = OrderedDict()
@@ -68,7 +68,7 @@ class CommitPins:
     ) -> Sequence[str]:
         """A generation by its name, or by a commit that it had."""
         check_reads(fun, generation)
-        view = self._chosen[jid] = self._earlier.find(generation)
+        view = self._chosen[jid] = self.earlier.find(generation)
         return self._pins.others(minions, {GIT: view.digest}, self._seconds())
 
     def facts(self, jid: str, fun: Any) -> Mapping[str, Any]:

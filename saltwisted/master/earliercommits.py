@@ -9,14 +9,14 @@ has the remotes and mappings of today.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from attrs import evolve
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from saltwisted.domain.git.history import SHORTEST, CommitHistory
+from saltwisted.domain.git.history import SHORTEST, BackWards, CommitHistory
 from saltwisted.domain.git.mapping import Tip, is_hex
 from saltwisted.errors import DeniedError, StoreError, WireError
 from saltwisted.stores.files import make_dir, read_file, write_atomic
@@ -24,6 +24,8 @@ from saltwisted.stores.git.source import GitFiles, GitView, Served
 from saltwisted.transports.deferreds import let_go
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
+TOLD = 3
+"""Refs of a remote that are named in a row of the log."""
 LARGEST = 64 * 1024 * 1024
 
 
@@ -33,30 +35,61 @@ class EarlierCommits:
 
     @param path: where it is written down.
     @param run: runs a blocking call in the pool.
+    @param now: seconds since 1970.
     """
 
     log = Logger()
 
-    def __init__(self, path: str, source: GitFiles, run: Callable[..., Deferred[Any]]) -> None:
-        self._path, self._source, self._run = path, source, run
-        self._history = CommitHistory(self._read())
+    def __init__(
+        self,
+        path: str,
+        source: GitFiles,
+        run: Callable[..., Deferred[Any]],
+        now: Callable[[], float],
+    ) -> None:
+        self._path, self._source, self._run, self._now = path, source, run, now
+        kept = self._read()
+        self._history = CommitHistory(kept.get("generations"))
+        self._back = BackWards(kept.get("back"))
+        self._fetched = source.view
         self._writing = False
         self._is_news = False
+        source.through(self._behind)
         source.on_show(self._show)
 
-    def _read(self) -> Any:
+    def _read(self) -> Mapping[str, Any]:
         try:
             data = read_file(self._path, LARGEST)
-            return unpack_bin(data) if data else ()
+            kept = unpack_bin(data) if data else {}
         except (OSError, StoreError, WireError) as error:
             self.log.warn("git: earlier generations are forgotten: {error}", error=str(error))
-            return ()
+            return {}
+        return kept if isinstance(kept, dict) else {}
+
+    def _behind(self, view: GitView) -> GitView:
+        """What is served in the place of what was fetched: of remotes that are rolled back less."""
+        self._fetched = view
+        served = []
+        for each in view.served:
+            refs, is_news = self._back.refs(each.remote.id, each.refs)
+            if is_news:
+                self.log.info(
+                    "git: {remote} has something new, and is no longer rolled back",
+                    remote=each.remote.shown,
+                    always=True,
+                )
+                self._changed()
+            served.append(each if refs is None else evolve(each, refs=refs))
+        return GitView(served)
 
     def _show(self, view: GitView) -> None:
         refs = {each.remote.id: each.refs for each in view.served}
-        if refs and self._history.add(view.name, refs):
-            self._is_news = True
-            self._write()
+        if refs and self._history.add(view.name, refs, self._now()):
+            self._changed()
+
+    def _changed(self) -> None:
+        self._is_news = True
+        self._write()
 
     def _write(self) -> None:
         """One after the other; what came meanwhile is written afterwards, together."""
@@ -69,8 +102,50 @@ class EarlierCommits:
             self._write()
             return outcome
 
-        written = self._run(_put, self._path, self._history.rows()).addBoth(done)
+        kept = {"generations": self._history.rows(), "back": self._back.rows()}
+        written = self._run(_put, self._path, kept).addBoth(done)
         let_go(written, self.log, "git: the earlier generations were not written down")
+
+    # -- what operators ask
+
+    def log_rows(self, most: int) -> list[dict[str, Any]]:
+        """The generations that are kept, the newest first, as C{saltwisted roots log} shows."""
+        shown = {each.remote.id: each.remote.shown for each in self._fetched.served}
+        rows = [
+            {
+                "generation": name,
+                "at": at,
+                "share": "gitfs",
+                "origin": "",
+                "files": None,
+                "bytes": None,
+                "note": _note(change, shown),
+            }
+            for name, at, change in self._history.newest(most)
+        ]
+        if rows and (back := [shown[name] for name in shown if name in self._back]):
+            rows[0]["note"] = f"rolled back: {', '.join(back)}. {rows[0]['note']}"
+        return rows
+
+    def roll_back(self, wanted: str) -> list[dict[str, Any]]:
+        """
+        Serve an earlier generation: of each remote, until something new is fetched of it.
+
+        @raises DeniedError: as for L{find}; or it was never served here.
+        """
+        then = {each.remote.id: each for each in self.find(wanted).served}
+        rows = []
+        for each in self._fetched.served:
+            earlier = then.get(each.remote.id)
+            if earlier is None:
+                continue
+            if earlier.remote != each.remote:
+                raise DeniedError(f"generation {wanted!r}: it was never served here")
+            changed = self._back.put(each.remote.id, each.refs, earlier.refs)
+            rows.append({"share": each.remote.shown, "to": wanted, "changed": changed})
+        self._source.show(self._fetched)
+        self._changed()
+        return rows
 
     def find(self, wanted: str) -> GitView:
         """
@@ -144,6 +219,24 @@ def _with_base(served: Served, prefix: str) -> Served:
     return evolve(served, remote=type(remote)(**{**vars(remote), **changes}))
 
 
-def _put(path: str, rows: Any) -> None:
+def _note(change: Mapping[str, Any], shown: Mapping[str, str]) -> str:
+    """What a generation changed, in a few words."""
+    words = []
+    for remote, refs in change.items():
+        name = shown.get(remote, remote)
+        if refs is None:
+            words.append(f"{name} is gone")
+            continue
+        tips = [f"{_short(ref)} {tip[1][:12] if tip else 'is gone'}" for ref, tip in refs.items()]
+        more = f" and {len(tips) - TOLD} more" if len(tips) > TOLD else ""
+        words.append(f"{name}: {', '.join(tips[:TOLD])}{more}")
+    return "; ".join(words)
+
+
+def _short(ref: str) -> str:
+    return ref.removeprefix("refs/").removeprefix("remotes/origin/")
+
+
+def _put(path: str, kept: Mapping[str, Any]) -> None:
     make_dir(os.path.dirname(path))
-    write_atomic(path, pack_bin(rows))
+    write_atomic(path, pack_bin(kept))

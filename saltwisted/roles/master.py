@@ -30,6 +30,8 @@ from saltwisted.master.automation.schedule import MasterSchedule
 from saltwisted.master.automation.schedulecontrol import ScheduleControl
 from saltwisted.master.autosign import Autosign
 from saltwisted.master.calls import Calls
+from saltwisted.master.commitcontrol import BY_WORD, CommitControl
+from saltwisted.master.commitpins import CommitPins
 from saltwisted.master.context import Context
 from saltwisted.master.control import Control, table_of
 from saltwisted.master.dispatch import Dispatcher
@@ -97,7 +99,11 @@ def build(reactor: Any, config_dir: str | None, log_level: str | None) -> Ordere
     tune_malloc()
     logs = observer(config, log_level, os.environ)
     stores = Stores(reactor, config)
-    master = Master(stores, stores.seams())
+    seams = stores.seams()
+    rows: list[Rows] = []
+    if isinstance(seams.pins, CommitPins):
+        rows.append((CommitControl(seams.pins.earlier).operations(), BY_WORD))
+    master = Master(stores, seams, rows)
     measures = Measures(reactor, config, master.waiting, master.summary, master.figures)
     measures.show(master.figures, stores.keys.accepted_ids, stores.bus)
     measures.serve_on(master.api)

@@ -213,7 +213,7 @@ class Stores:
         if git is None:
             return LonePins(newest)
         path = os.path.join(self.config.cachedir, "saltwisted", "git", "generations")
-        earlier = EarlierCommits(path, git, self.files_threads.run)
+        earlier = EarlierCommits(path, git, self.files_threads.run, self.now)
         return CommitPins(newest, git, self._file_server, self.reactor.seconds, earlier)
 
     def claim_store(

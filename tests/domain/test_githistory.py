@@ -37,7 +37,7 @@ class CommitHistoryTests(SynchronousTestCase):
                     refs.pop(next(iter(refs)))
             if dice.random() < 0.1:
                 remotes.pop(next(iter(remotes)))
-            self.assertTrue(history.add(str(number), remotes))
+            self.assertTrue(history.add(str(number), remotes, number))
             added[str(number)] = remotes
             if dice.random() < 0.1:
                 history = CommitHistory(history.rows())
@@ -51,10 +51,12 @@ class CommitHistoryTests(SynchronousTestCase):
         """The newest generation that had a commit is found by it; the same twice is one."""
         history = CommitHistory()
         refs = {"r": {"refs/heads/a": tip(1)}}
-        self.assertTrue(history.add("one", refs))
-        self.assertFalse(history.add("one", refs))
-        history.add("two", {"r": {**refs["r"], "refs/heads/b": tip(2)}})
-        history.add("three", {"r": {"refs/heads/b": tip(2)}})
+        self.assertTrue(history.add("one", refs, 1.0))
+        self.assertFalse(history.add("one", refs, 1.0))
+        history.add("two", {"r": {**refs["r"], "refs/heads/b": tip(2)}}, 2.0)
+        history.add("three", {"r": {"refs/heads/b": tip(2)}}, 3.0)
+        newest = [(name, at, list(change["r"])) for name, at, change in history.newest(2)]
+        self.assertEqual(newest, [("three", 3.0, ["refs/heads/a"]), ("two", 2.0, ["refs/heads/b"])])
 
         self.assertEqual(history.commits("0" * 39), {tip(1).commit, tip(2).commit})
         found = history.serving(tip(1).commit)
@@ -68,10 +70,10 @@ class CommitHistoryTests(SynchronousTestCase):
             5,
             [1],
             [["a"]],
-            [["a", 3]],
-            [["a", {"r": {"x": [1]}}]],
-            [["a", {"r": None}]],
+            [["a", 3, 1]],
+            [["a", {"r": {"x": [1]}}, 1]],
+            [["a", {"r": None}, 1]],
         ):
             history = CommitHistory(rows)
             self.assertEqual(history.rows(), [])
-            self.assertTrue(history.add("one", {}))
+            self.assertTrue(history.add("one", {}, 1.0))

@@ -31,13 +31,14 @@ class PinTestCase(GitSourceTestCase):
         self.remote = self.repo()
         self.first = self.remote.commit({"a": b"1", "large": b"1" * 100_000})
         self.source = self.serving(self.remote, name="states")
+        self.newest = self.source.view
         self.pins = self.made()
 
     def made(self) -> CommitPins:
         """As after a start: what is on the disk is known."""
         path = f"{self.folder}/generations"
-        earlier = EarlierCommits(path, self.source, maybeDeferred)
-        self.source.show(self.source.view)
+        earlier = EarlierCommits(path, self.source, maybeDeferred, lambda: 5.0)
+        self.source.show(self.newest)
         return CommitPins(
             self.server(self.source), self.source, self.server, lambda: self.now, earlier
         )
@@ -49,7 +50,8 @@ class PinTestCase(GitSourceTestCase):
     def push(self) -> str:
         """A second commit is served."""
         commit = self.remote.commit({"a": b"2", "large": b"2" * 100_000, "b": b""})
-        self.source.show(GitView([self.fetched(self.remote, name="states")]))
+        self.newest = GitView([self.fetched(self.remote, name="states")])
+        self.source.show(self.newest)
         return commit
 
     def begin(self, jid: str, fun: str = "state.apply") -> Any:
@@ -179,6 +181,37 @@ class EarlierTests(PinTestCase):
         Path(self.folder, "generations").write_bytes(b"\xc1 damaged")
         self.pins = self.made()
         self.assertIn("has no generation", self.refused(before))
+
+    def test_rolled_back(self) -> None:
+        """
+        What an operator rolls back is served to all, also after a restart, until something new is
+        pushed; the log says so. The newest is a generation to which one may go, too.
+        """
+        before = self.source.view.name
+        second = self.push()
+        newest = self.source.view.name
+        for wanted in (before, self.first[:8]):
+            rows = self.pins.earlier.roll_back(wanted)
+            self.assertEqual(rows, [{"share": "states", "to": wanted, "changed": 1}])
+            self.assertEqual((self.seen(), self.source.view.name), (b"1", before))
+        self.pins = self.made()
+        self.assertEqual((self.seen(), self.source.view.name), (b"1", before))
+        top, *rest = self.pins.earlier.log_rows(9)
+        self.assertEqual((top["generation"], top["at"]), (before, 5.0))
+        self.assertEqual(top["note"], f"rolled back: states. states: master {self.first[:12]}")
+        self.assertEqual([row["generation"] for row in rest], [newest, before])
+
+        self.pins.earlier.roll_back(newest)
+        self.assertEqual(self.seen(), b"2")
+        self.pins.earlier.roll_back(before)
+        self.push()
+        self.assertEqual(self.seen("b"), b"")
+        self.assertEqual(self.source.view.served[0].refs, self.newest.served[0].refs)
+        self.pins = self.made()
+        self.assertNotIn("rolled back", self.pins.earlier.log_rows(1)[0]["note"])
+        with self.assertRaisesRegex(DeniedError, "'nothing': this master has no generation"):
+            self.pins.earlier.roll_back("nothing")
+        self.assertNotEqual(second, self.first)
 
     def test_never_served(self) -> None:
         """Of two commits that came together the older is known as well, as environment base."""

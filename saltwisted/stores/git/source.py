@@ -161,6 +161,7 @@ class GitFiles:
         self._listed: dict[tuple[str, str, str], Shared] = {}
         self._uid, self._gid = os.geteuid(), os.getegid()
         self._tell: Callable[[str], None] = lambda folder: None
+        self._through: Callable[[GitView], GitView] = lambda view: view
         self._shown: list[Callable[[GitView], None]] = []
 
     def startService(self) -> None:
@@ -187,9 +188,13 @@ class GitFiles:
         """Call C{receiver(view)} when another one is served."""
         self._shown.append(receiver)
 
+    def through(self, change: Callable[[GitView], GitView]) -> None:
+        """What is to be served from now on is what C{change} makes of it."""
+        self._through = change
+
     def show(self, view: GitView) -> None:
         """From now on this is served."""
-        self.view = view
+        view = self.view = self._through(view)
         for receiver in self._shown:
             receiver(view)
 
