@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
+from urllib.parse import unquote
 
 PROTOCOLS = "file:git:http:https:ssh"
 SETTINGS = {
@@ -48,6 +49,7 @@ SETTINGS = {
 """What git is told before anything that a file says."""
 KEPT = 16 * 1024
 """Bytes of what git says that are kept, of its beginning and of its end."""
+MOST_MEMORY, LEAST_MEMORY = 4 << 30, 512 << 20
 ASK = """#!/bin/sh
 case "$1" in
 *passphrase*) printf '%s\\n' "$SALTWISTED_GIT_PASSPHRASE" ;;
@@ -121,7 +123,9 @@ def environment(
         settings["http.sslVerify"] = "false"
     if reach.get("proxy"):
         settings["http.proxy"] = str(reach["proxy"])
-    if reach.get("password") and ask:
+    if reach.get("login"):
+        settings["credential.username"] = str(reach["login"])
+    if (reach.get("password") or reach.get("is_told")) and ask:
         # No helper of the machine is asked, nor told to keep what is configured here
         settings["credential.helper"] = ""
         environ |= {
@@ -135,6 +139,25 @@ def environment(
         environ[f"GIT_CONFIG_KEY_{number}"] = key
         environ[f"GIT_CONFIG_VALUE_{number}"] = value
     return environ
+
+
+def apart(reach: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    The same, without credentials in the URL: it is an argument of processes, and every user of a
+    machine reads those. What was in it is told to git when it asks, as what is configured.
+    """
+    scheme, mark, rest = str(reach["url"]).partition("://")
+    host, slash, path = rest.partition("/")
+    login, at, host = host.rpartition("@")
+    if not at or scheme.lower() not in ("http", "https"):
+        return dict(reach)
+    user, colon, password = (unquote(part) for part in login.partition(":"))
+    found = {**reach, "url": f"{scheme}{mark}{host}{slash}{path}"}
+    if reach.get("password"):
+        return found
+    if not colon:
+        return {**found, "login": user}
+    return {**found, "user": user, "password": password, "is_told": True}
 
 
 def host_of(url: str) -> str:
@@ -191,9 +214,12 @@ def outcome(
     @raises GitError: it cannot be run, or took too long.
     """
 
+    memory = most_memory()
+
     def limit() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
         if most:
             resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
@@ -221,6 +247,18 @@ def outcome(
     if not in_time:
         raise GitError(f"no end within {seconds:g} s")
     return status, b"".join(pieces), noise
+
+
+def most_memory() -> int:
+    """
+    Bytes that each process of git may fill: half of the machine's, and no more than 4 GiB.
+
+    A remote that tells of refs for ever has git remember them for ever.
+    """
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    most = max(min(whole // 2, MOST_MEMORY), LEAST_MEMORY)
+    allowed = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    return most if allowed == resource.RLIM_INFINITY else min(most, allowed)
 
 
 def _pump(

@@ -287,7 +287,7 @@ class Fetch:
 
     def _ask(self, quarantine: str) -> dict[str, str]:
         """Have git fetch; the refs that there are then."""
-        request = self._request
+        request = program.apart(self._request)
         ask = os.path.join(quarantine, "ask")
         fd = os.open(ask, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700)
         with open(fd, "w") as file:
