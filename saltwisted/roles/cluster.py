@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -81,11 +81,21 @@ def build(reactor: Any, config_dir: str | None, log_level: str | None) -> Ordere
 
 
 class Node:
-    """What twistd starts: the lifecycle, and the control socket that is there in all phases."""
+    """
+    What twistd starts: the lifecycle, and the control socket that is there in all phases.
+
+    @param fatal: called with what keeps it from serving, when nobody waits for its start any more;
+        without it the daemon ends.
+    """
 
     name = "cluster node"
 
-    def __init__(self, reactor: Any, config: MasterConfig) -> None:
+    def __init__(
+        self,
+        reactor: Any,
+        config: MasterConfig,
+        fatal: Callable[[BaseException], None] | None = None,
+    ) -> None:
         make_dir(config.pki_dir)
         node_files = NodeFiles(config.pki_dir)
         if config.cluster_id and config.cluster_pki_dir:
@@ -103,7 +113,7 @@ class Node:
             now=time.time,
             dice=random.SystemRandom().random,
             fingerprint_of=lambda pem: fingerprint(pem, self.config.hash_type),
-            fatal=giving_up(reactor),
+            fatal=fatal or giving_up(reactor),
             still_starting=partial(tell_status, still_starting=True),
         )
         self._control = ClusterControl(self.lifecycle)

@@ -42,6 +42,7 @@ class LocalNode:
     @ivar address: where it listens.
     @ivar folder: its directory: C{files} and C{pillar} are its roots, C{base}.
     @ivar config: of its master.
+    @ivar error: what has kept it from serving, if anything has.
     """
 
     log = Logger()
@@ -51,11 +52,17 @@ class LocalNode:
         self.folder = config.root_dir
         self._reactor = reactor
         self._node: Node | None = None
+        self.error: BaseException | None = None
 
     def start(self) -> None:
         """Start it; it serves when L{serves} says so."""
-        self._node = Node(self._reactor, self.config)
+        self.error = None
+        self._node = Node(self._reactor, self.config, self._failed)
         let_go(as_deferred(self._node.startService()), self.log, "{name} ended", name=self.name)
+
+    def _failed(self, error: BaseException) -> None:
+        # A daemon would end here; this process is a test's
+        self.error = error
 
     async def stop(self) -> None:
         """Stop it, as a service manager does; it can be started again."""
@@ -154,6 +161,7 @@ class LocalCluster:
         """
         Start all; returns when each serves, and knows the others.
 
+        @raises SaltwistedError: one cannot, and why.
         @raises TimeoutError: one does not.
         """
         first, *others = self.nodes
@@ -192,10 +200,14 @@ class LocalCluster:
         """
         Return as soon as something holds.
 
+        @raises SaltwistedError: a node cannot serve, and why.
         @raises TimeoutError: it never did, with C{what} it is.
         """
         end = self._reactor.seconds() + PATIENCE
         while not await holds():
+            for node in self.nodes:
+                if node.error is not None:
+                    raise node.error
             if self._reactor.seconds() > end:
                 raise TimeoutError(what)
             await deferLater(self._reactor, LOOK)

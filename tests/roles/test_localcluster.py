@@ -5,6 +5,7 @@ The cluster in a process that is shipped for tests.
 from __future__ import annotations
 
 import shutil
+import socket
 import tempfile
 from collections.abc import Coroutine
 from typing import Any
@@ -13,7 +14,7 @@ from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import TestCase
 
-from saltwisted.errors import RemoteError
+from saltwisted.errors import PortError, RemoteError
 from saltwisted.testing.cluster import LocalCluster
 
 
@@ -66,6 +67,22 @@ class LocalClusterTests(TestCase):
         b.start()
         await cluster.until("b again", b.serves)
         await cluster.until("the key is still there", has_key)
+
+    def test_port_is_taken(self) -> Deferred[None]:
+        """A node that cannot serve is an error of the start, with the reason; the test goes on."""
+        return self.run_all(self._port_is_taken())
+
+    async def _port_is_taken(self) -> None:
+        cluster = self.made("a", "b")
+        b = cluster.nodes[1]
+        with socket.create_server((b.address, b.config.ret_port)):
+            try:
+                await cluster.start()
+            except PortError as error:
+                self.assertIn(f"cannot listen on {b.address}:{b.config.ret_port}", str(error))
+            else:
+                self.fail("it has started")
+        self.flushLoggedErrors(PortError)
 
     def test_refused(self) -> Deferred[None]:
         """What a daemon refuses is an error of the question."""
