@@ -299,11 +299,11 @@ EXTENSIONS: Mapping[str, Mapping[str, str]] = {
 STOCK: Mapping[str, str] = {
     "modules": """
         acl ansible ansiblegate apf appx arista_pyeapi artifactory assistive
-        asymmetric at at_solaris auditpol autoruns baredoc bcache beacons bgp bridge
+        at at_solaris auditpol autoruns baredoc bcache beacons bgp bridge
         cassandra_cql celery certutil chef chocolatey chronos chroot cloud cryptdev
-        debian_ip debuild_pkgbuild desktop devinfo devmap dig dism dsc dsc_resource
-        etcd etcd_mod ethtool extfs firewall firewalld fmadm gpg highstate_doc idem
-        incron iosconfig ip ipset iwtools jinja junos kernelpkg kernelpkg_linux_apt
+        debuild_pkgbuild desktop devinfo devmap dism dsc dsc_resource
+        etcd etcd_mod ethtool extfs firewall firewalld fmadm highstate_doc idem
+        incron iosconfig ipset iwtools jinja junos kernelpkg kernelpkg_linux_apt
         kernelpkg_linux_yum keyboard keychain lgpo lgpo_reg license linux_acl
         linux_ip locate macdefaults macpackage mdadm_raid nacl napalm napalm_bgp
         napalm_formula napalm_mod napalm_netacl napalm_network napalm_ntp
@@ -323,9 +323,9 @@ STOCK: Mapping[str, str] = {
     "states": """
         acl ansible ansiblegate appx assistive at beacon certutil chocolatey cloud
         debconf debconfmod disk dism dsc_resource etcd etcd_mod firewall firewalld
-        gpg highstate_doc idem ipset keyboard keychain lgpo lgpo_reg license
+        highstate_doc idem ipset keyboard keychain lgpo lgpo_reg license
         linux_acl loop macdefaults macpackage makeconf mdadm_raid netacl netconfig
-        netntp netsnmp netusers network ntp pkgbuild pkgng postgres_cluster
+        netntp netsnmp netusers ntp pkgbuild pkgng postgres_cluster
         postgres_database postgres_extension postgres_group postgres_initdb
         postgres_language postgres_privileges postgres_schema postgres_tablespace
         postgres_user powercfg process proxy pyenv quota rabbitmq_cluster

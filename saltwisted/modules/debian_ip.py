@@ -330,10 +330,12 @@ def build_network_settings(**settings: Any) -> list[str]:
             return text.splitlines(keepends=True)
         _write(_place("etc/default/networking"), text)
     elif not is_test:
-        command = "service.enable" if opts["networking"] == "yes" else "service.disable"
         for service in ("NetworkManager", "networking"):
             if __salt__["service.available"](service):
-                __salt__[command](service)
+                if opts["networking"] == "yes":
+                    __salt__["service.enable"](service)
+                else:
+                    __salt__["service.disable"](service)
     opts["hostname"], _, domain = opts["hostname"].partition(".")
     opts["domainname"] = domain or now["domainname"]
     opts["searchdomain"] = opts.get("search", now["searchdomain"])

@@ -46,23 +46,21 @@ def _warned(kwargs: dict[str, Any]) -> dict[str, Any]:
     return {"warnings": [f"{said} Update your SLS file to get rid of this warning."]}
 
 
-def _built(ret: dict[str, Any], what: str, kind: str, added: str, *args: Any, **kw: Any) -> None:
+def _built(ret: dict[str, Any], what: str, old: Any, new: Any, added: str, test: Any) -> None:
     """
-    Build an interface or a bond, or see what would be built.
+    Say what has been built, or would be.
 
-    @param what: what it is called in comments.
-    @param args: what C{ip.build_*} is called with.
+    @param what: what it is called in comments: an interface or a bond.
     """
-    old = __salt__[f"ip.get_{kind}"](args[0])
-    new = __salt__[f"ip.build_{kind}"](*args, **kw)
+    key = what.split()[0].lower()
     if old == new or not (old or new):
         return
-    if kw["test"]:
+    if test:
         said = f"updated:\n{_differing(old, new)}" if old else "added."
         ret.update(result=None, comment=f"{what} is set to be {said}")
         return
     ret["comment"] = f"{what} {'updated' if old else 'added'}."
-    ret["changes"][kind] = _differing(old, new) if old else added
+    ret["changes"][key] = _differing(old, new) if old else added
 
 
 def _is_up(name: str) -> bool:
@@ -126,12 +124,15 @@ def managed(name: str, enabled: Any = True, **kwargs: Any) -> dict[str, Any]:
     kind = str(kwargs.pop("type", "eth"))
     ret.update(_warned(kwargs))
     try:
-        added = "Added network interface."
-        _built(ret, f"Interface {name}", "interface", added, name, kind, enabled, **kwargs)
+        old = __salt__["ip.get_interface"](name)
+        new = __salt__["ip.build_interface"](name, kind, enabled, **kwargs)
+        _built(ret, f"Interface {name}", old, new, "Added network interface.", kwargs["test"])
         if kind == "source":
             return ret
         if kind == "bond" and "ip.get_bond" in __salt__:
-            _built(ret, f"Bond interface {name}", "bond", f"Added bond {name}.", name, **kwargs)
+            old = __salt__["ip.get_bond"](name)
+            new = __salt__["ip.build_bond"](name, **kwargs)
+            _built(ret, f"Bond interface {name}", old, new, f"Added bond {name}.", kwargs["test"])
     except AttributeError as error:
         return {**ret, "result": False, "comment": str(error)}
     if kwargs["test"]:

@@ -83,6 +83,7 @@ SUBJECTS: Mapping[str, Subject] = {
     "blockdev": _subject(states_blockdev="../states/blockdev"),
     "logrotate": _subject("logrotate", states_logrotate="../states/logrotate"),
     "dnsutil": _subject("dnsutil"),
+    "dig": _subject("dig"),
     "saltutil_states": _subject(states_saltutil="../states/saltutil"),
     "apache": _subject("apache", states_apache="../states/apache"),
     "apache_debian": _subject(apache="deb_apache", **_SWITCHES, release="3006"),

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if __package__:
-    from tests.modules.networkscripts import debian_ip, network_states
+    from tests.modules.networkscripts import debian_ip, dig, network_states
 else:
-    from networkscripts import debian_ip, network_states
+    from networkscripts import debian_ip, dig, network_states
 
 if TYPE_CHECKING:
     from tests.modules.plays import Play
@@ -956,5 +956,6 @@ SCRIPTS: dict[str, Callable[[Play], None]] = {
     "nftables": nftables,
     "nftables_states": nftables_states,
     "debian_ip": debian_ip,
+    "dig": dig,
     "network_states": network_states,
 }

@@ -219,3 +219,33 @@ def network_states(p: Play) -> None:
     both("system", "system", enabled=False, hostname="other", require_reboot=True)
     both("system", "system", enabled=False, hostname="other.example.org")
     both("system", "system", enabled="perhaps", hostname="other.example.org")
+
+
+def dig(p: Play) -> None:
+    """Answers of name servers, empty and failed ones among them."""
+    p.call("dig.__virtual__")
+    p.let("programs", dig="/usr/bin/dig")
+    p.call("dig.__virtual__")
+    addresses = ("1.2.3.4", "1.2.3.4/8", "1.2.3.4/33", "1.2.3", "::1", "::1/7", "::1/64", 5, "x/y")
+    for address in addresses:
+        p.call("dig.check_ip", address)
+    p.answer("dig +short a.org A", "b.org.\n1.2.3.4\n1.2.3.5")
+    p.answer("dig +short a.org AAAA", "b.org.\n::5")
+    p.answer("dig +short a.org NS", "ns.a.org\nns.b.org")
+    p.answer("dig +short ns.a.org A", "1.2.3.6")
+    p.answer("dig +short a.org MX", "10 ns.a.org\n20 ns.a.org")
+    p.answer("dig +short -x 1.2.3.4", "a.org.\nb.org.")
+    p.answer("dig +short a.org CNAME", "b.org.")
+    p.answer("dig +short a.org TXT", '"v=spf1 ip4:1.2.3.0/24 ~ip6:::/16 include:b.org ip4:x -all"')
+    p.answer("dig +short b.org SPF", '"v=spf1 redirect=c.org"')
+    p.answer("dig +short c.org SPF", '"v=spf1 ip4:9.9.9.9"')
+    p.answer("dig +short d.org", {"retcode": 9, "stdout": "no"})
+    for host in ("a.org", "d.org"):
+        for kind in ("A", "AAAA", "NS", "MX", "TXT", "CNAME", "SPF", "a", "ns", "cname"):
+            p.call(f"dig.{kind}", host)
+            p.call(f"dig.{kind}", host, nameserver="8.8.8.8")
+    for resolve in (True, False):
+        p.call("dig.NS", "a.org", resolve)
+        p.call("dig.MX", "a.org", resolve)
+    p.call("dig.PTR", "1.2.3.4")
+    p.call("dig.SPF", "a.org", "TXT")

@@ -23,11 +23,13 @@ if __package__:
     from tests.modules.certs import certificates
     from tests.modules.gpgcalls import keychains
     from tests.modules.partscripts import parts
+    from tests.modules.signcalls import signatures
     from tests.modules.sitescripts import site
 else:
     from certs import certificates
     from gpgcalls import keychains
     from partscripts import parts
+    from signcalls import signatures
     from sitescripts import site
 
 Call = tuple[str, tuple[Any, ...], dict[str, Any]]
@@ -1639,6 +1641,7 @@ SCRIPTS: dict[str, Callable[[Script], None]] = {
         defaults,
         certificates,
         keychains,
+        signatures,
     )
 }
 NEED_ROOT = frozenset(("file_owner", "aliases"))

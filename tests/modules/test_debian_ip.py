@@ -31,7 +31,11 @@ class DebianIpTests(SynchronousTestCase):
         """The module, on this root."""
 
         def note(name: str, answer: Any) -> Any:
-            return lambda *args: self.asked.append((name, args)) or answer
+            def asked(*args: Any) -> Any:
+                self.asked.append((name, args))
+                return answer
+
+            return asked
 
         names = ("pkg.install", "service.enable", "service.disable", "service.available")
         salt = {name: note(name, True) for name in names}

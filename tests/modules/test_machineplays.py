@@ -62,6 +62,10 @@ class MachinePlays(SynchronousTestCase):
         """Interfaces and routes are forecast, configured, brought up and refused as by stock."""
         self.check("network_states")
 
+    def test_dig(self) -> None:
+        """Name servers are asked with stock's words, and their answers read as by stock."""
+        self.check("dig")
+
     def test_sysfs(self) -> None:
         """Attributes of the kernel's objects are read, listed and written as by stock."""
         self.check("sysfs")

@@ -162,6 +162,10 @@ class Recorded(SynchronousTestCase):
         """Keys are kept, trusted and deleted, and signatures verified, as by stock's C{gpg}."""
         self.check("keychains")
 
+    def test_signatures(self) -> None:
+        """Texts and files are signed, and signatures verified, as by stock's C{asymmetric}."""
+        self.check("signatures")
+
 
 _UNORDERED = frozenset(("file.readdir", "saltutil.list_extmods", "cp.get_dir", "cp.cache_dir"))
 
