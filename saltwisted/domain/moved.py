@@ -310,7 +310,7 @@ STOCK: Mapping[str, str] = {
         napalm_probes napalm_route napalm_snmp napalm_users napalm_yang
         napalm_yang_mod net netacl netaddress nfs3 nixpkg npm ntp nxos nxos_api
         nxos_upgrade oracle osquery out pacmanpkg pam parted_partition partition
-        pkgbuild pkgin pkgng pkgutil postgres power powercfg probes proxy psget
+        pkgbuild pkgin pkgng pkgutil power powercfg probes proxy psget
         puppet pw_group pw_user pyeapi pyenv quota rabbitmq raid rbac rbac_solaris
         rdp reg rest_pkg rest_service restartcheck ret rh_ip rh_service route
         rpm_lowpkg rpmbuild_pkgbuild rsync salt_proxy salt_version saltcheck
@@ -325,10 +325,8 @@ STOCK: Mapping[str, str] = {
         debconf debconfmod disk dism dsc_resource etcd etcd_mod firewall firewalld
         highstate_doc idem ipset keyboard keychain lgpo lgpo_reg license
         linux_acl loop macdefaults macpackage makeconf mdadm_raid netacl netconfig
-        netntp netsnmp netusers ntp pkgbuild pkgng postgres_cluster
-        postgres_database postgres_extension postgres_group postgres_initdb
-        postgres_language postgres_privileges postgres_schema postgres_tablespace
-        postgres_user powercfg process proxy pyenv quota rabbitmq_cluster
+        netntp netsnmp netusers ntp pkgbuild pkgng
+        powercfg process proxy pyenv quota rabbitmq_cluster
         rabbitmq_plugin rabbitmq_policy rabbitmq_upstream rabbitmq_user
         rabbitmq_vhost raid reg salt_proxy selinux shortcut ssh_pki stateconf status
         syslog_ng system task tls uptime winrepo wua wusa x509_v2 xattr
@@ -349,7 +347,6 @@ STOCK: Mapping[str, str] = {
         script test thorium webhook
     """,
     "sdb": """
-        env yaml
     """,
     "pillar": """
         extra_minion_data_in_pillar file_tree git_pillar gpg nodegroups postgres
@@ -369,7 +366,7 @@ GONE: Mapping[str, str] = {
         boto_secgroup boto_sns boto_sqs boto_ssm boto_vpc bower bsd_shadow btrfs
         buildout cabal capirca capirca_acl ceph chassis cimc ciscoconfparse
         ciscoconfparse_mod cisconso composer container_resource cpan csf cyg
-        daemontools datadog datadog_api ddns deb_postgres django djangomod dnsmasq
+        daemontools datadog datadog_api ddns django djangomod dnsmasq
         drac dracr drbd ebuildpkg eix eselect esxcluster esxdatacenter esxi esxvm
         freebsd_sysctl freebsd_update freebsdjail freebsdkmod freebsdpkg
         freebsdports freebsdservice freezer gcp gcp_addon gem genesis gentoo_service
