@@ -5,12 +5,15 @@ Msgpack in pieces, as L{saltwisted.domain.api.pieces} has JSON.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from saltwisted.domain.api.pieces import PIECE, room_after
 from saltwisted.wire.msgpack import pack
 
 Pack = Callable[[Any], bytes]
+GROUP = 8
+"""Neighbours that are weighed together: each time costs something, too."""
 
 
 def packed(value: Any, by: Pack = pack) -> Iterator[bytes]:
@@ -31,21 +34,32 @@ def packed(value: Any, by: Pack = pack) -> Iterator[bytes]:
 
 def _run(items: Iterator[Any], by: Pack) -> Iterator[bytes]:
     """Values one after the other; small ones go together."""
-    run: list[bytes] = []
+    run: list[Any] = []
     room = PIECE
-    for item in items:
-        left = room_after(item, room) - 1
-        if left < 0:
-            yield b"".join(run)
-            run = []
-            left = room_after(item) - 1
+    while group := list(islice(items, GROUP)):
+        left = room_after(group, room)
         if left >= 0:
-            run.append(by(item))
+            run += group
             room = left
-        else:
-            yield from packed(item, by)
-            room = PIECE
-    yield b"".join(run)
+            continue
+        for item in group:
+            left = room_after(item, room) - 1
+            if left < 0:
+                yield _neighbours(run, by)
+                run = []
+                left = room_after(item) - 1
+            if left >= 0:
+                run.append(item)
+                room = left
+            else:
+                yield from packed(item, by)
+                room = PIECE
+    yield _neighbours(run, by)
+
+
+def _neighbours(run: list[Any], by: Pack) -> bytes:
+    """Values as they stand in a list or a map, packed in one call."""
+    return by(run)[len(_head(0x90, 0xDC, len(run))) :]
 
 
 def _head(short: int, long: int, size: int) -> bytes:
