@@ -393,6 +393,8 @@ def take(made: Plan) -> dict[str, Any]:
         writer.folder(places.cache)
         copy_pki(made.source.pki_dir, places.pki, made.source, writer)
         copy_cache(made.source.cachedir, places.cache, writer)
+        if "minionfs" in made.source.fileserver_backend:
+            copy_pushed(made.source.cachedir, places.cache, writer)
         began = time.time()
         history = copy_history(made, writer)
         conf = os.path.join(places.config, "master.d", WRITTEN)
@@ -512,6 +514,27 @@ def copy_cache(source: str, target: str, writer: Writer) -> int:
             if isinstance(mine, Mapping) and mine:
                 put("mine", minion_id, pack_bin(mine))
     return count
+
+
+def copy_pushed(source: str, target: str, writer: Writer) -> None:
+    """Copy what minions have pushed and others are served; links are left out."""
+    for minion_id in _names(os.path.join(source, "minions")):
+        top = os.path.join(source, "minions", minion_id, "files")
+        for here, _, names in os.walk(top):
+            below = os.path.relpath(here, source)
+            for name in names:
+                path = os.path.join(here, name)
+                if not os.path.islink(path) and os.path.isfile(path):
+                    for depth in range(1, below.count("/") + 2):
+                        writer.folder(os.path.join(target, *below.split("/")[:depth]))
+                    with open(path, "rb") as stream:
+                        writer.file(os.path.join(target, below, name), stream.read())
+
+
+def _names(folder: str) -> list[str]:
+    with suppress(OSError):
+        return sorted(os.listdir(folder))
+    return []
 
 
 def copy_history(made: Plan, writer: Writer, since: float = 0.0) -> Counts:

@@ -109,6 +109,52 @@ class OptionTests(SynchronousTestCase):
             },
         )
 
+    def test_git(self) -> None:
+        """What a site with gitfs, git_pillar and minionfs has configured stays as it is."""
+        url = "https://git.example.org/states.git"
+        options: dict[str, object] = {
+            "fileserver_backend": ["roots", "gitfs", "minionfs"],
+            "gitfs_remotes": [
+                url,
+                {url: [{"name": "b"}, {"root": "r"}, {"mountpoint": "salt://m"}]},
+            ],
+            "gitfs_base": "main",
+            "gitfs_root": "salt",
+            "gitfs_fallback": "main",
+            "gitfs_mountpoint": "salt://x",
+            "gitfs_saltenv": [{"dev": [{"ref": "develop"}]}],
+            "gitfs_saltenv_whitelist": ["base"],
+            "gitfs_ref_types": ["branch"],
+            "gitfs_disable_saltenv_mapping": True,
+            "gitfs_privkey": "/k",
+            "gitfs_passphrase": "p",
+            "gitfs_user": "u",
+            "gitfs_password": "w",
+            "gitfs_insecure_auth": True,
+            "gitfs_ssl_verify": False,
+            "gitfs_proxy": "http://proxy:3128",
+            "gitfs_refspecs": ["+refs/heads/*:refs/remotes/origin/*"],
+            "gitfs_update_interval": 120,
+            "ext_pillar": [{"git": [f"main {url}", {f"__env__ {url}": [{"root": "pillar"}]}]}],
+            "git_pillar_base": "main",
+            "git_pillar_root": "pillar",
+            "git_pillar_privkey": "/k",
+            "git_pillar_includes": False,
+            "minionfs_mountpoint": "salt://pushed",
+            "minionfs_env": "pushed",
+            "minionfs_whitelist": ["web*"],
+            "minionfs_blacklist": ["db*"],
+            "file_recv": True,
+        }
+        verdicts, write = self.judged(**options)
+
+        others = {name: one for name, one in verdicts.items() if one is not Verdict.TAKEN}
+        self.assertEqual(others, {})
+        self.assertEqual(write, options)
+        # One provider reads, whatever these say
+        said = {"gitfs_provider": "pygit2", "gitfs_pubkey": "/k.pub", "gitfs_depth": 1}
+        self.assertEqual(set(self.judged(**said)[0].values()), {Verdict.IGNORED})
+
     def test_taken_is_read(self) -> None:
         """What is called taken is looked at somewhere: as an attribute, or by its name."""
         texts = [

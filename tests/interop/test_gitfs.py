@@ -288,9 +288,12 @@ class ServedTests(SynchronousTestCase):
 
         served.terminate()
         served.wait()
-        told = self.update(master)
+        told = self.update(master, status=1)
         self.assertIn("unable to connect", told[url]["error"])
         self.assertEqual(told[url]["refs"], {ref: second})
+        done = master.command("salt-run", "fileserver.update", "remotes=stats")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("no git remote of gitfs that is called stats", done.stdout + done.stderr)
         status = master.command("status")
         self.assertEqual(status.returncode, 3, status.stdout)
         self.assertIn("its last good commits are served", status.stdout)
@@ -318,9 +321,10 @@ class ServedTests(SynchronousTestCase):
         done = master.command("salt", *words, "*", "state.apply", "--out", "json")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
-    def update(self, master: OurMaster) -> Any:
+    def update(self, master: OurMaster, status: int = 0) -> Any:
         """What the runner says of the remotes."""
         done = master.command("salt-run", "fileserver.update", "--out", "json")
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         return json.loads(done.stdout)["gitfs"]
 
     def git_daemon(self, top: str, port: int) -> subprocess.Popen[bytes]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from tests.gitrepos import Repo
 from tests.harness import (
     ROOT,
     StockMaster,
@@ -90,6 +91,7 @@ class StockTests(SynchronousTestCase):
                 "schedule": {"often": {"function": "test.arg", "seconds": 2}},
                 "engines": [{"test": {}}],
                 "peer": {".*": ["test.ping"]},
+                **(self.git_site(home) if version == "3008" else {}),
             },
         )
         self.addCleanup(stock.kill)
@@ -105,6 +107,8 @@ class StockTests(SynchronousTestCase):
         until("stock's answers", lambda: self.asked(stock, "*") == both)
         until("the late key", lambda: os.path.exists(f"{stock.pki}/minions_pre/late"))
         stock.command("salt", "*", "test.echo", "remember me")
+        if version == "3008":
+            stock.command("salt", "stock-3006", "cp.push", os.path.join(home, "states/word"))
         before = digests(stock.conf, stock.pki)
         pids = [minion.pid for minion in (*minions, late)]
 
@@ -129,6 +133,8 @@ class StockTests(SynchronousTestCase):
             {minion.id: "remember me" for minion in minions},
         )
         self.check_automation(target)
+        if version == "3008":
+            self.check_git(home, target)
         accepted = command("salt-key", "-c", target, "-y", "-a", "late")
         self.assertEqual(accepted.returncode, 0, accepted.stderr)
         all_three = {**both, "late": True}
@@ -148,6 +154,30 @@ class StockTests(SynchronousTestCase):
         until("stock's answers again", lambda: self.asked(stock, "*") == all_three)
         running = [minion.pid for minion in (*minions, late) if minion.running]
         self.assertEqual(running, pids)
+
+    def git_site(self, home: str) -> dict[str, Any]:
+        """The configuration of a site that has states and a pillar in git, as stock reads it."""
+        states, pillar = (Repo(os.path.join(home, name)) for name in ("states", "pillar"))
+        states.commit({"salt/in_git": b"of git\n", "word": b"pushed\n"})
+        pillar.commit({"top.sls": b"base: {'*': [word]}\n", "word.sls": b"word: of pillar\n"})
+        return {
+            "fileserver_backend": ["roots", "git", "minion"],
+            "gitfs_provider": "gitpython",
+            "git_pillar_provider": "gitpython",
+            "gitfs_remotes": [{states.url: [{"root": "salt"}, {"mountpoint": "salt://sub"}]}],
+            "ext_pillar": [{"git": [f"master {pillar.url}"]}],
+            "file_recv": True,
+        }
+
+    def check_git(self, home: str, target: str) -> None:
+        """Ours serves what stock did: of git, of what minions have pushed, and the pillar."""
+        pushed = f"stock-3006{os.path.realpath(home)}/states/word"
+        for path, expected in (("sub/in_git", "of git\n"), (pushed, "pushed\n")):
+            words = ("-c", target, "stock-3008", "cp.get_file_str", f"salt://{path}")
+            said = command("salt", *words, "--out", "json", "--static").stdout
+            self.assertEqual(json.loads(said), {"stock-3008": expected})
+        words = ("-c", target, "pillar.show_pillar", "stock-3008", "--out", "json")
+        self.assertEqual(json.loads(command("salt-run", *words).stdout)["word"], "of pillar")
 
     def check_automation(self, target: str) -> None:
         """What stock did by itself, ours does: the schedule runs, the reactor knows its tags."""

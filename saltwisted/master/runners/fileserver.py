@@ -108,7 +108,7 @@ async def update(run: Run, backend: Any = None, remotes: Any = None, **kwargs: A
 
     Where there are some, the answer has for each of them its refs with their commits, what has
     changed (the commit before and after), why it could not be fetched, and what is not served since
-    nobody has signed it who may.
+    nobody has signed it who may. The command ends with 1 where a remote could not be fetched.
 
     CLI Example::
 
@@ -122,8 +122,12 @@ async def update(run: Run, backend: Any = None, remotes: Any = None, **kwargs: A
         return True
     names = remotes.split(",") if isinstance(remotes, str) else remotes
     found = await run.ctx.git.update(names)
+    if names and not found:
+        run.judge(False)
+        await run.complain(f"There is no git remote of gitfs that is called {' or '.join(names)}")
     for name, told in found.items():
         if "error" in told:
+            run.judge(False)
             await run.complain(f"{name} cannot be fetched: {told['error']}")
         for ref, refusal in told.get("refused", {}).items():
             await run.complain(f"{name}: {sentence(ref, refusal)}")
