@@ -24,6 +24,7 @@ from saltwisted.domain.operations.table import Operation  # noqa: E402
 from saltwisted.master.automation.claimviews import ClaimViews  # noqa: E402
 from saltwisted.master.automation.operations import AutomationOperations  # noqa: E402
 from saltwisted.master.control import Control as MasterControl  # noqa: E402
+from saltwisted.master.gitoperations import GitOperations  # noqa: E402
 from saltwisted.master.orchestration.operations import OrchestrationOperations  # noqa: E402
 from saltwisted.master.orchestration.views import OrchestrationViews  # noqa: E402
 from saltwisted.minion.control import Control as MinionControl  # noqa: E402
@@ -68,6 +69,7 @@ def parts() -> list[tuple[str, str, Sequence[Operation]]]:
                 *_nothing(MasterControl).operations(),
                 *_nothing(AutomationOperations).operations(),
                 *_nothing(ClaimViews).operations(),
+                *_nothing(GitOperations).operations(),
                 *_nothing(OrchestrationOperations).operations(),
                 *_nothing(OrchestrationViews).operations(),
             ],

@@ -22,7 +22,7 @@ def words(text: str) -> set[str]:
 
 
 ROOT = Path(__file__).resolve().parent.parent
-ZERO = {"", "claiming", "errors", "interfaces", "kinds", "parts", "words"}
+ZERO = {"", "claiming", "commits", "errors", "interfaces", "kinds", "parts", "words"}
 PURE = ZERO | {"wire", "config", "domain"}
 BELOW = PURE | {"worker", "modules", "states", "transports", "stores"}
 TWISTED = {"twisted", "zope", "constantly", "incremental", "automat", "txzmq", "zmq", "OpenSSL"}
@@ -33,6 +33,7 @@ PEERS = TWISTED | LIBRARIES | {"service_identity", "pyasn1"}
 LAW: dict[str, tuple[set[str], set[str], bool]] = {
     "": (set(), set(), True),
     "claiming": (set(), set(), True),
+    "commits": (set(), set(), True),
     "errors": (set(), set(), True),
     "interfaces": ({"errors"}, set(), True),
     "kinds": ({"errors"}, set(), True),
@@ -63,7 +64,7 @@ LAW: dict[str, tuple[set[str], set[str], bool]] = {
     "testing": (BELOW | {"master", "roles"}, PEERS, False),
 }
 ROOMS: dict[str, list[str]] = {
-    "cluster": ["links", "claims", "facts", "jobs", "roots", "life", "-"],
+    "cluster": ["links", "claims", "facts", "jobs", "roots", "git", "life", "-"],
     "stores": ["-", "facts", "jobs", "roots", "git", "sources"],
     "worker": [
         *("-", "git", "grains", "process", "sdb", "states", "pillar", "automation"),

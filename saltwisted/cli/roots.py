@@ -34,6 +34,8 @@ USAGE = """WORD [options]
   diff --peer NODE           what a peer has not got yet
   trace PATH                 who wrote a path, when, and which masters have it
   sync [--wait]              take in what was edited; --wait: until every member has it
+  update [--wait]            fetch from git now, on whichever node does; --wait: every linked node
+                             has to serve it
   push --dry-run             what a look at the directories would commit now
   rollback GEN|COMMIT        make an earlier tree visible again, on all masters
   approve                    let held deletions through
@@ -60,7 +62,7 @@ def _more(parser: Parser) -> None:
         default="",
         help=("resolve: the version to make visible, or 'visible' for the present one"),
     )
-    flag(parser, "--wait", help="sync: wait until every member has it")
+    flag(parser, "--wait", help="sync, update: until every member has it")
     parser.add_option(
         "--timeout", dest="seconds", type=float, default=60.0, help="seconds (default: %default)"
     )
@@ -141,6 +143,10 @@ class Asked:
         finally:
             line.end()
 
+    def ask_git(self, what: str) -> Any:
+        """A question about git remotes, which every master answers."""
+        return self._client.call(f"git.{what}")
+
     def give(self, value: Any, show: Callable[[Any], None]) -> None:
         """Print as JSON if asked to, else in words."""
         if self.options.json:
@@ -161,7 +167,7 @@ def _table(rows: list[list[str]]) -> None:
 
 
 def _status(asked: Asked) -> int:
-    value = asked.ask("status")
+    value = {**asked.ask("status"), "git": asked.ask_git("status")["nodes"]}
     asked.give(value, _show_status)
     troubled = value["clock"] or not value["ready"]
     for share in value["shares"].values():
@@ -200,6 +206,49 @@ def _show_status(value: Mapping[str, Any]) -> None:
                 ]
             )
         _table(rows)
+    _show_git(value["git"])
+
+
+def _show_git(nodes: Mapping[str, Any]) -> None:
+    """Each node's commits of each remote; only what differs is said twice."""
+    if not any(said.get("remotes") or "error" in said for said in nodes.values()):
+        return
+    rows = [["NODE", "GIT", "REMOTE", "REF", "COMMIT"]]
+    for node, said in sorted(nodes.items()):
+        if "error" in said:
+            rows.append([node, "?", said["error"], "", ""])
+        for remote, one in said.get("remotes", {}).items():
+            name = "pillar" if one["pillar"] else said["generation"]
+            for ref, commit in one["refs"].items() or [("nothing yet", "")]:
+                short = ref.removeprefix("refs/remotes/origin/").removeprefix("refs/")
+                rows.append([node, name, remote, short, commit[:12]])
+            if one["error"]:
+                rows.append([node, name, remote, "ERROR", one["error"]])
+    _table(rows)
+
+
+def _update(asked: Asked) -> int:
+    value = asked.ask_git("update")
+    asked.give(value, _show_update)
+    if any("error" in one for one in value.values()):
+        return EX_REFUSED
+    late = any(not all(one.get("nodes", {}).values()) for one in value.values())
+    return EX_REFUSED if asked.options.wait and late else 0
+
+
+def _show_update(remotes: Mapping[str, Any]) -> None:
+    for remote, one in remotes.items():
+        by = f", fetched by {one['fetched_by']}" if one.get("fetched_by") else ""
+        console.say(f"{remote}: {counted(len(one['changed']), 'change')}{by}")
+        for ref, (old, new) in one["changed"].items():
+            console.say(f"  {ref}: {old[:12] or 'new'} -> {new[:12] or 'gone'}")
+        late = sorted(node for node, serves in one.get("nodes", {}).items() if not serves)
+        if late:
+            console.say(f"  not there yet: {', '.join(late)}")
+        if "error" in one:
+            console.say(f"  ERROR: {one['error']}")
+    if not remotes:
+        console.say("No git remotes are configured.")
 
 
 def _finding(found: Finding) -> Iterator[str]:
@@ -409,6 +458,7 @@ COMMANDS: dict[str, Callable[[Asked], int]] = {
     "diff": _diff,
     "trace": _trace,
     "sync": _sync,
+    "update": _update,
     "push": _push,
     "rollback": _rollback,
     "approve": _approve,

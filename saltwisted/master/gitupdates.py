@@ -8,7 +8,6 @@ changes here, in one moment, when a fetch has brought something.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -18,6 +17,7 @@ from attrs import define, field
 from twisted.internet.defer import Deferred, DeferredSemaphore, gatherResults, succeed
 from twisted.logger import Logger
 
+from saltwisted.commits import IGitSharing
 from saltwisted.config.git import GitRemote, remotes_of
 from saltwisted.config.gitpillar import PillarRemote, all_pillar_remotes
 from saltwisted.domain.git import mapping
@@ -26,13 +26,15 @@ from saltwisted.domain.git.pacing import NEVER, pause
 from saltwisted.domain.git.signing import called, sentence
 from saltwisted.domain.git.trees import changed
 from saltwisted.errors import RemoteError
+from saltwisted.master.gitcopies import Copies, key_of
 from saltwisted.stores.git.objects import Repository
-from saltwisted.stores.git.source import GitFiles, GitView, Served
+from saltwisted.stores.git.source import GitFiles
 from saltwisted.transports.deferreds import all_within, let_go
 from saltwisted.words import listed
 
 FETCH_ENTRY = "saltwisted.worker.git.work:fetch"
 READ_ENTRY = "saltwisted.worker.git.work:serve"
+SHARE_ENTRY = "saltwisted.worker.git.work:share"
 EVENT = "salt/fileserver/gitfs/update"
 PILLAR_EVENT = "salt/fileserver/git_pillar/update"
 REFUSED_EVENT = "salt/fileserver/git/refused"
@@ -61,6 +63,7 @@ class Watched:
     """
     One repository, with the remotes that are in it.
 
+    @ivar shared: its name for all nodes of a cluster.
     @ivar state: what the worker has said of it.
     @ivar fetched: when a fetch last went well, in seconds since 1970; 0 if not in this life.
     @ivar told: what was said already of refs that are not served: ref to its object.
@@ -85,6 +88,7 @@ class Watched:
     running: bool = False
     now: list[Deferred[dict[str, Any]]] = field(factory=list)
     after: list[Deferred[dict[str, Any]]] = field(factory=list)
+    shared: str = ""
 
     @property
     def shown(self) -> str:
@@ -130,6 +134,32 @@ class Watched:
         wanted = [each.update_interval for each in self.remotes if each.update_interval > 0]
         return min(wanted, default=0.0)
 
+    def take(self, state: Mapping[str, Any]) -> None:
+        """This is what it has."""
+        path = os.path.join(self.folder, state["repo"])
+        self.state = state
+        self.tips = {ref: Tip(*tip) for ref, tip in state["refs"].items()}
+        if self.is_pillar:
+            return
+        if self.repository is not None and self.repository.path == path:
+            self.repository.learn(state["large"])
+        else:
+            self.repository = Repository(path, state["large"])
+
+    def quiet(self) -> None:
+        """It is not fetched before somebody says so."""
+        timer, self.timer = self.timer, None
+        if timer is not None and timer.active():
+            timer.cancel()
+
+    def call(self, shared: str) -> None:
+        """This is its name for all nodes."""
+        self.shared = shared
+
+    def blame(self, error: str, now: float) -> None:
+        """This is what the node that fetches says of its last fetch."""
+        self.error, self.since = error, now
+
 
 class GitUpdates:
     """
@@ -138,6 +168,7 @@ class GitUpdates:
     @param source: what is served; C{None} where C{gitfs} is no backend.
     @param fire: puts an event on the bus.
     @param dice: from 0 to 1.
+    @param sharing: who fetches, where several masters serve the same.
     """
 
     log = Logger()
@@ -152,14 +183,15 @@ class GitUpdates:
         counters: Counter[str],
         now: Callable[[], float],
         dice: Callable[[], float],
+        sharing: IGitSharing,
     ) -> None:
+        self._sharing = sharing
         self._clock, self._config, self._source = clock, config, source
         self._worker, self._fire, self._counters = worker, fire, counters
         self._now, self._dice = now, dice
         self._top = os.path.join(config.cachedir, "saltwisted", "git")
         self._pillar_top = os.path.join(config.cachedir, "git_pillar")
-        self._watched: dict[str, Watched] = {}
-        self._order: list[tuple[GitRemote, str]] = []
+        self.copies: Copies[Watched] = Copies(source, now)
         self._wrong: list[str] = []
         self._doubtful = DeferredSemaphore(DOUBTFUL)
         self._is_running = False
@@ -172,15 +204,19 @@ class GitUpdates:
         """Serve what was there before; then ask the remotes, and wait a little for new ones."""
         self._is_running = True
         await self._read_config()
-        begun = [(watched, self._soon(watched)) for watched in self._watched.values()]
+        begun = [
+            (watched, self._soon(watched))
+            for watched in self.copies.watched.values()
+            if self._sharing.fetches(watched.is_pillar)
+        ]
         first = [d for watched, d in begun if not watched.state]
         await all_within(self._clock, FIRST, first)
 
     def stopService(self) -> None:
         """Ask nobody any more. A fetch that runs ends with its process."""
         self._is_running = False
-        for watched in self._watched.values():
-            self._quiet(watched)
+        for watched in self.copies.watched.values():
+            watched.quiet()
 
     def reconfigure(self) -> None:
         """Remotes and mappings may have changed: what they say counts at once."""
@@ -188,10 +224,10 @@ class GitUpdates:
             let_go(self._reread(), self.log, "gitfs: the new remotes cannot be used")
 
     async def _reread(self) -> None:
-        before = set(self._watched)
+        before = set(self.copies.watched)
         await self._read_config()
-        for key, watched in self._watched.items():
-            if key not in before:
+        for key, watched in self.copies.watched.items():
+            if key not in before and self._sharing.fetches(watched.is_pillar):
                 _ = self._soon(watched)
             elif not watched.running:
                 self._wait(watched)
@@ -213,23 +249,22 @@ class GitUpdates:
             if key in new:
                 new[key].remotes.append(remote)
                 continue
-            known = self._watched.get(key)
+            known = self.copies.watched.get(key)
             if known is not None:
                 known.remotes = [remote]
             new[key] = known or Watched(key, folder, [remote])
-        fresh = [watched for key, watched in new.items() if key not in self._watched]
+        fresh = [watched for key, watched in new.items() if key not in self.copies.watched]
         if fresh:
             request = {"do": "states", "folders": [watched.folder for watched in fresh]}
             answer = await self._worker.call(READ_ENTRY, request, PATIENCE)
             for watched in fresh:
                 state = answer["states"][watched.folder]
                 if state:
-                    self._take(watched, state)
+                    watched.take(state)
                     self._tell_refused(watched)
-        for key in self._watched.keys() - new.keys():
-            self._quiet(self._watched[key])
-        self._watched, self._order = new, order
-        self._show()
+        for key in self.copies.watched.keys() - new.keys():
+            self.copies.watched[key].quiet()
+        self.copies.replace(new, order)
 
     # -- fetches
 
@@ -243,7 +278,7 @@ class GitUpdates:
         wanted = None if names is None else set(names)
         chosen = [
             watched
-            for watched in self._watched.values()
+            for watched in self.copies.watched.values()
             if not watched.is_pillar and (wanted is None or watched.called & wanted)
         ]
         whole: Deferred[Any] = gatherResults([self._soon(watched) for watched in chosen])
@@ -258,7 +293,7 @@ class GitUpdates:
         C{None} if nothing is, false if it could not be fetched.
         """
         chosen: dict[str, Watched] = {}
-        for watched in self._watched.values():
+        for watched in self.copies.watched.values():
             for remote in watched.remotes:
                 if (
                     isinstance(remote, PillarRemote)
@@ -286,18 +321,22 @@ class GitUpdates:
         return mine
 
     def _begin(self, watched: Watched) -> None:
-        self._quiet(watched)
+        watched.quiet()
         watched.running = True
         let_go(self._fetch(watched), self.log, "gitfs: a fetch has failed")
 
     async def _fetch(self, watched: Watched) -> None:
         before = {ref: tip.commit for ref, tip in watched.tips.items()}
         try:
-            answer = await self._ask(watched)
+            answer = await self._sharing.fetch(
+                watched.shared, watched.damaged, lambda: self._ask(watched)
+            )
         except RemoteError as error:
             answer = {"error": str(error)}
-        known = self._watched.get(watched.key) is watched
-        if "error" in answer:
+        known = self.copies.watched.get(watched.key) is watched
+        if "elsewhere" in answer:
+            watched.damaged = watched.damaged and "error" in answer
+        elif "error" in answer:
             self._failed(watched, str(answer["error"]))
             if known and answer.get("state"):
                 # Who may sign has changed: what he had signed is served no more, remote or not
@@ -306,11 +345,12 @@ class GitUpdates:
             self._came(watched, answer)
         refs = {ref: tip.commit for ref, tip in watched.tips.items() if tip.commit}
         outcome: dict[str, Any] = {"changed": changed(before, refs), "refs": refs}
-        if watched.error:
-            outcome["error"] = watched.error
+        outcome |= {name: answer[name] for name in ("error", "nodes") if name in answer}
         if watched.refused:
             outcome["refused"] = watched.refused
-        if outcome["changed"]:
+        if answer.get("elsewhere"):
+            outcome["fetched_by"] = answer["elsewhere"]
+        elif outcome["changed"]:
             self._fire(
                 PILLAR_EVENT if watched.is_pillar else EVENT,
                 {
@@ -324,7 +364,7 @@ class GitUpdates:
         waiting, watched.now, watched.after = watched.now, watched.after, []
         for each in waiting:
             each.callback(outcome)
-        if not self._is_running or self._watched.get(watched.key) is not watched:
+        if not self._is_running or self.copies.watched.get(watched.key) is not watched:
             rest, watched.now = watched.now, []
             for each in rest:
                 each.callback(outcome)
@@ -334,20 +374,9 @@ class GitUpdates:
             self._wait(watched)
 
     async def _ask(self, watched: Watched) -> Any:
-        remote = watched.remotes[0]
-        seconds = float(self._config.gitfs_timeout)
-        looking = seconds if remote.verify else 0.0
-        request = {
-            "do": "fetch",
-            "folder": watched.folder,
-            **remote.reached(),
-            "pins": sorted(watched.pins),
-            "seconds": seconds,
-            "most": int(self._config.gitfs_max_size) << 20,
-            "now": self._now(),
-            "fresh": watched.damaged,
-        }
-        call = (FETCH_ENTRY, request, seconds + looking + PATIENCE)
+        request = self.request(watched.shared)
+        looking = request["seconds"] if watched.remotes[0].verify else 0.0
+        call = (FETCH_ENTRY, request, request["seconds"] + looking + PATIENCE)
         self._counters["git:fetches"] += 1
         if watched.failures:
             return await self._doubtful.run(self._worker.call, *call)
@@ -382,9 +411,9 @@ class GitUpdates:
 
     def _serve(self, watched: Watched, state: Mapping[str, Any]) -> None:
         if state != watched.state:
-            self._take(watched, state)
-            self._show()
-            self._tell_refused(watched)
+            watched.take(state)
+            self.copies.show()
+        self._tell_refused(watched)
 
     def _tell_refused(self, watched: Watched) -> None:
         """Tell everyone of refs that are not served as they are, once of each commit."""
@@ -417,34 +446,44 @@ class GitUpdates:
             },
         )
 
-    def _take(self, watched: Watched, state: Mapping[str, Any]) -> None:
-        path = os.path.join(watched.folder, state["repo"])
-        watched.state = state
-        watched.tips = {ref: Tip(*tip) for ref, tip in state["refs"].items()}
-        if watched.is_pillar:
-            return
-        if watched.repository is not None and watched.repository.path == path:
-            watched.repository.learn(state["large"])
-        else:
-            watched.repository = Repository(path, state["large"])
+    # -- what other nodes have to do with it (L{saltwisted.commits.IGitUpdates})
 
-    def _show(self) -> None:
-        """From now on what was fetched last is served."""
-        if self._source is None:
-            return
-        served = []
-        for remote, key in self._order:
-            watched = self._watched[key]
-            if watched.repository is not None:
-                signed = frozenset(watched.state["signed"]) if remote.verify else None
-                served.append(
-                    Served(remote, watched.folder, watched.repository, watched.tips, signed)
-                )
-        self._source.show(GitView(served))
+    def request(self, shared: str) -> dict[str, Any]:
+        """How a worker is asked to fetch one."""
+        watched = self.copies.named(shared)
+        return {
+            "do": "fetch",
+            "folder": watched.folder,
+            **watched.remotes[0].reached(),
+            "pins": sorted(watched.pins),
+            "seconds": float(self._config.gitfs_timeout),
+            "most": int(self._config.gitfs_max_size) << 20,
+            "now": self._now(),
+            "fresh": watched.damaged,
+            "hold": self._sharing.holds,
+        }
+
+    def ask(self, shared: str) -> Awaitable[Any]:
+        """Have a remote fetched, and nothing more."""
+        return self._ask(self.copies.named(shared))
+
+    def update_now(self, shared: str) -> Deferred[dict[str, Any]]:
+        """Fetch one at once, and wait until it is served."""
+        return self._soon(self.copies.named(shared))
+
+    def begin(self, pillar: bool) -> None:
+        """This node asks the remotes from now on, or does not any more."""
+        for watched in self.copies.watched.values():
+            if watched.is_pillar is not pillar:
+                continue
+            if not self._sharing.fetches(pillar):
+                watched.quiet()
+            elif self._is_running and not watched.running:
+                _ = self._soon(watched)
 
     def _damaged(self, folder: str) -> None:
         """An object cannot be read: have the repository made anew, once for all who say so."""
-        for watched in self._watched.values():
+        for watched in self.copies.watched.values():
             recent = watched.damaged_at and self._now() - watched.damaged_at < AGAIN
             if watched.folder == folder and not recent:
                 watched.damaged_at = self._now()
@@ -455,18 +494,13 @@ class GitUpdates:
     # -- time
 
     def _wait(self, watched: Watched) -> None:
-        self._quiet(watched)
-        if not self._is_running:
+        watched.quiet()
+        if not self._is_running or not self._sharing.fetches(watched.is_pillar):
             return
         seconds = pause(watched.interval, watched.failures, self._dice())
         watched.next_at = self._now() + seconds
         if seconds < NEVER:
             watched.timer = self._clock.callLater(seconds, self._begin, watched)
-
-    def _quiet(self, watched: Watched) -> None:
-        timer, watched.timer = watched.timer, None
-        if timer is not None and timer.active():
-            timer.cancel()
 
     # -- what is told
 
@@ -489,17 +523,19 @@ class GitUpdates:
                     "verify": watched.remotes[0].verify,
                     "refused": watched.refused,
                 }
-                for watched in self._watched.values()
+                for watched in self.copies.watched.values()
             },
             "envs": list(self._source.envs()) if self._source is not None else [],
+            "generation": self._source.view.name if self._source is not None else "",
             "wrong": list(self._wrong),
+            **self._sharing.status(),
         }
 
     @property
     def problem(self) -> str:
         """Why something is not the newest, or not there; C{""} if all is well."""
-        texts = list(self._wrong)
-        for watched in self._watched.values():
+        texts = [*self._wrong, *self._sharing.problems()]
+        for watched in self.copies.watched.values():
             if watched.error:
                 had = "its last good commits are served" if watched.state else "not served"
                 texts.append(f"{watched.shown}: {watched.error} ({had})")
@@ -542,13 +578,3 @@ class NoGit:
     def status(self) -> dict[str, Any]:
         """Nothing."""
         return {}
-
-
-def key_of(remote: GitRemote) -> str:
-    """
-    The name of the folder of a remote's repository: by its URL and by how it is reached.
-
-    Who reaches it in another way has a repository of his own (CVE-2023-20898).
-    """
-    reached = (remote.url, remote.user, remote.privkey, remote.refspecs)
-    return hashlib.sha256(repr(reached + remote.judged).encode()).hexdigest()[:32]

@@ -16,6 +16,7 @@ from attrs import field, frozen
 from twisted.internet.defer import fail, succeed
 
 from saltwisted.claiming import IClaims, IKeptEvents
+from saltwisted.commits import IGitSharing
 from saltwisted.domain.masterschedule import IScheduleFacts
 from saltwisted.domain.reactions.keeping import Kept, Owed
 from saltwisted.domain.replica.pruning import PruneClock
@@ -220,6 +221,34 @@ class LoneVouching:
         """There never is one."""
 
 
+class LoneGit:
+    """This master fetches, and nobody else serves it."""
+
+    holds = False
+
+    def fetches(self, pillar: bool) -> bool:
+        """Always."""
+        return True
+
+    def fetch(
+        self, shared: str, damaged: bool, ask: Callable[[], Awaitable[Any]]
+    ) -> Awaitable[Mapping[str, Any]]:
+        """Here."""
+        return ask()
+
+    def problems(self) -> Sequence[str]:
+        """There are no others."""
+        return ()
+
+    def status(self) -> Mapping[str, Any]:
+        """There are no others."""
+        return {}
+
+    def everywhere(self) -> Awaitable[Mapping[str, Any]]:
+        """There are no others."""
+        return succeed({})
+
+
 class LoneGate:
     """There is nobody to catch up with."""
 
@@ -416,6 +445,7 @@ class Seams:
     masters: IMasters = field(factory=LoneMasters)
     vouching: IVouching = field(factory=LoneVouching)
     gate: IGate = field(factory=LoneGate)
+    git: IGitSharing = field(factory=LoneGit)
     schedule: IScheduleFacts = field(factory=LoneScheduleFacts)
     claims: IClaims = field(factory=LoneClaims)
     orchestrations: IOrchestrations = field(factory=LoneOrchestrations)

@@ -35,6 +35,7 @@ from saltwisted.master.commitpins import CommitPins
 from saltwisted.master.context import Context
 from saltwisted.master.control import Control, table_of
 from saltwisted.master.dispatch import Dispatcher
+from saltwisted.master.gitoperations import GitOperations
 from saltwisted.master.gitupdates import GitUpdates
 from saltwisted.master.ground import Ground
 from saltwisted.master.logins import Logins
@@ -172,7 +173,7 @@ class Master:
         self.stores = stores
         self.began = time.monotonic()
         self.session_store = stores.sessions(seams.secrets)
-        self.git = self._git()
+        self.git = self._git(seams)
         self.pause = Pause(seams.schedule, stores.now)
         self.ctx = self._context(seams)
         self.meter = LatencyMeter(reactor)
@@ -183,6 +184,7 @@ class Master:
         operations = table_of(Control(self.ctx, self.status), stores.counters)
         self.claim_views = ClaimViews(seams.claims, self.ctx.node, stores.counters)
         operations.add(self.claim_views.operations())
+        operations.add(GitOperations(self.git, seams.git, self.ctx.node).operations())
         operations.add(AutomationOperations(self.reacting, self.pause).operations())
         operations.add(OrchestrationOperations(self.orchestrating).operations())
         operations.add(OrchestrationViews(seams.orchestrations).operations())
@@ -213,7 +215,7 @@ class Master:
         self.below = self._below()
         self.doors = self._doors()
 
-    def _git(self) -> GitUpdates:
+    def _git(self, seams: Seams) -> GitUpdates:
         """Who has git remotes fetched."""
         stores, source = self.stores, self.stores.git()
         return GitUpdates(
@@ -225,6 +227,7 @@ class Master:
             stores.counters,
             stores.now,
             random.SystemRandom().random,
+            seams.git,
         )
 
     def _context(self, seams: Seams) -> Context:

@@ -35,6 +35,7 @@ from saltwisted.master.seams import Seams
 from saltwisted.roles.base import OrderedService
 from saltwisted.roles.clusterclaims import ClusterClaimParts
 from saltwisted.roles.clusterfacts import ClusterFacts
+from saltwisted.roles.clustergit import ClusterGit
 from saltwisted.roles.clusterjobs import ClusterJobs
 from saltwisted.roles.clusterroots import ClusterRoots
 from saltwisted.roles.master import Master, Rows
@@ -76,6 +77,7 @@ class Cluster:
         self.acts = self._acts()
         self.member = self._member()
         self._introduce()
+        self.git = ClusterGit(stores, self.facts, self.claims.claims, master)
         self.seams = self._seams()
 
     def _seams(self) -> Seams:
@@ -95,6 +97,7 @@ class Cluster:
             masters=self.member,
             vouching=self.vouching,
             gate=facts.standstill,
+            git=self.git.sharing,
             prune_time=facts.clocks,
             claims=self.claims.claims,
             kept=self._stores.kept(
@@ -333,6 +336,7 @@ class Cluster:
             *self.roots.parts,
             facts.clocks,
             *self.claims.parts,
+            self.git.sharing,
         ]
 
 

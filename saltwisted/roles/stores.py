@@ -29,7 +29,7 @@ from saltwisted.master.automation.rendering import ENTRY as REACTOR_ENTRY
 from saltwisted.master.commitpins import CommitPins
 from saltwisted.master.earliercommits import EarlierCommits
 from saltwisted.master.fileserver import FileServer
-from saltwisted.master.gitupdates import FETCH_ENTRY
+from saltwisted.master.gitupdates import FETCH_ENTRY, SHARE_ENTRY
 from saltwisted.master.gitupdates import READ_ENTRY as GIT_READ_ENTRY
 from saltwisted.master.logins import ENTRY as LOGIN_ENTRY
 from saltwisted.master.logins import NEAR_ENTRY
@@ -321,6 +321,7 @@ def warm_pool(reactor: Any) -> WarmPool:
             WEB_ENTRY: PoolLimits(size=1, queue=64),
             # Each remote that is far away keeps one, so that they hold up nobody else
             FETCH_ENTRY: PoolLimits(size=8, idle=2.0),
+            SHARE_ENTRY: PoolLimits(size=3, idle=10.0),
             GIT_READ_ENTRY: PoolLimits(size=2, idle=10.0),
         },
     )

@@ -16,6 +16,7 @@ from saltwisted.config.git import GitRemote
 from saltwisted.config.gitpillar import PillarRemote
 from saltwisted.config.options import MasterConfig
 from saltwisted.errors import RemoteError
+from saltwisted.master.gitcopies import key_of
 from saltwisted.master.gitupdates import (
     EVENT,
     FETCH_ENTRY,
@@ -23,8 +24,8 @@ from saltwisted.master.gitupdates import (
     REFUSED_EVENT,
     GitUpdates,
     Watched,
-    key_of,
 )
+from saltwisted.master.seams import LoneGit
 from saltwisted.stores.git.source import GitFiles
 from tests.harness import scratch
 
@@ -88,8 +89,13 @@ class UpdatesTestCase(SynchronousTestCase):
             self.counters,
             self.clock.seconds,
             lambda: 0.5,
+            self.sharing(),
         )
         self.addCleanup(self.updates.stopService)
+
+    def sharing(self) -> Any:
+        """A master alone."""
+        return LoneGit()
 
     def start(self) -> Deferred[Any]:
         """Start it."""

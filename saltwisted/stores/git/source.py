@@ -35,7 +35,13 @@ Work = Callable[[Mapping[str, Any]], Deferred[Any]]
 SPOOL = 512 * 1024 * 1024
 """Bytes of large files of one remote that stay laid out."""
 SECONDS = 120.0
-SECRETS = ("password", "passphrase")
+REACH = frozenset(
+    (
+        *("insecure_auth", "passphrase", "password", "privkey", "proxy", "pubkey"),
+        *("ssl_verify", "update_interval", "user"),
+    )
+)
+"""How a remote is reached, and how often: no matter of what is served."""
 _MOST_HASHES = 200_000
 _MOST_PLACES = 1000
 _MOST_LISTINGS = 64
@@ -91,7 +97,7 @@ class GitView:
         whole = hashlib.sha256()
         for each in self.served:
             tips = sorted((ref, tip.commit) for ref, tip in each.refs.items())
-            known = {k: v for k, v in vars(each.remote).items() if k not in SECRETS}
+            known = {k: v for k, v in vars(each.remote).items() if k not in REACH}
             whole.update(repr((sorted(known.items(), key=str), tips)).encode())
         return whole.digest()
 

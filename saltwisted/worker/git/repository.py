@@ -12,6 +12,8 @@ A folder of a remote has these names in it:
   - C{state}: the name of the repository that counts, its refs with their commits, which objects are
     large, and how the last fetch went. It is replaced last: what it says is there.
   - C{files}: large files that were asked for, each by the name of its object.
+  - C{packs} and C{incoming-*}: what is sent to another node of a cluster, and comes from one
+    (L{saltwisted.worker.git.packs}).
 
 The content of an object is checked against its name when it is read.
 """
@@ -33,7 +35,7 @@ from saltwisted.worker.git.program import GitError
 from saltwisted.worker.git.signatures import Judge, judged
 
 STATE, LOCK, FILES = "state", "lock", "files"
-QUARANTINE = "quarantine-"
+QUARANTINE, INCOMING = "quarantine-", "incoming-"
 LARGE = 64 * 1024
 """Bytes above which a blob is no longer read by whoever wants it at once."""
 MOST_FILE = 1 << 30
@@ -43,6 +45,8 @@ KEPT_REFS = "refs/saltwisted/"
 MANY_PACKS = 40
 """Packs after which they are made one."""
 CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tlogallrefupdates = false\n"
+ASIDE = ("seen", "pins", "refused", "signed", "good", "verify")
+"""What a state has beside its refs where only signed commits count."""
 Refs = dict[str, list[str]]
 """Ref to its object, the commit that this leads to, and that one's tree; C{""} for none."""
 
@@ -105,20 +109,21 @@ def skeleton(path: str) -> None:
             file.write(text)
 
 
-def sweep(folder: str, keep: str) -> list[str]:
+def sweep(folder: str, keep: str, besides: str = "") -> list[str]:
     """
-    Remove what a killed fetch has left: quarantines, locks of git's own, and repositories that
-    count no more. Whoever calls it holds the lock.
+    Remove what a killed fetch has left: quarantines, packs of peers, locks of git's own, and
+    repositories that count no more. Whoever calls it holds the lock.
 
+    @param besides: a pack that is wanted yet.
     @return: the names of the locks that there were.
     """
     gone = []
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
         old = name.startswith("repo.") and name != keep
-        if name.startswith(QUARANTINE) or old:
+        if old or (name.startswith(QUARANTINE) and not _is_used(path)):
             shutil.rmtree(path, ignore_errors=True)
-        elif name.startswith(STATE + "."):
+        elif name.startswith((STATE + ".", INCOMING)) and name != besides:
             with suppress(OSError):
                 os.unlink(path)
     for above, folders, names in os.walk(os.path.join(folder, keep)) if keep else ():
@@ -129,6 +134,18 @@ def sweep(folder: str, keep: str) -> list[str]:
                 with suppress(OSError):
                     os.unlink(os.path.join(above, name))
     return gone
+
+
+def _is_used(quarantine: str) -> bool:
+    """Whether the process that fetches into it lives."""
+    try:
+        with open(os.path.join(quarantine, LOCK), "w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def packed_refs(path: str) -> dict[str, str]:
@@ -172,6 +189,7 @@ class Fetch:
         self.locks: list[str] = []
         self.state: dict[str, Any] = {}
         self.is_less = False
+        self._less: dict[str, Any] = {}
 
     def run(self) -> dict[str, Any]:
         """
@@ -180,21 +198,47 @@ class Fetch:
         @raises GitError: it failed, and the old one counts.
         @raises OSError: the disk has refused.
         """
-        with locked(self._folder):
-            state = state_of(self._folder)
-            if state and not os.path.isdir(os.path.join(self._folder, state["repo"], "objects")):
-                state = {}
-            self.locks = sweep(self._folder, str(state.get("repo", "")))
-            self.state = state
-            try:
+        quarantine = ""
+        try:
+            with locked(self._folder):
+                self.state = self._state()
+                self.locks = sweep(self._folder, str(self.state.get("repo", "")), self._keeps())
                 if self._request.get("verify") and not self._request.get("copy"):
                     self._begin_judging()
-                if self._request.get("fresh") or not state:
-                    return self._fetch({"repo": self._fresh(), "refs": {}, "large": {}})
-                return self._fetch(self.state)
-            finally:
-                if self._judge is not None:
-                    self._judge.close()
+                fresh = self._request.get("fresh")
+                repo = "" if fresh else str(self.state.get("repo", ""))
+                quarantine = self._borrow(repo)
+            # Whoever is asked may say nothing for minutes: the lock is for what is done here
+            refs = self._ask(quarantine)
+            with locked(self._folder):
+                now = self._state()
+                if repo and now.get("repo") != repo:
+                    raise GitError("the repository was made anew meanwhile")
+                # Two that begin at once do not make two
+                is_fresh = bool(fresh) or "repo" not in now
+                self.state = now = {**now, **self._less}
+                return self._take(quarantine, refs, now, is_fresh)
+        finally:
+            if quarantine:
+                self._leave(quarantine)
+            if self._judge is not None:
+                self._judge.close()
+
+    def _state(self) -> dict[str, Any]:
+        """What is known, unless its repository is gone."""
+        state = state_of(self._folder)
+        if state and not os.path.isdir(os.path.join(self._folder, state["repo"], "objects")):
+            return {}
+        return state
+
+    def _keeps(self) -> str:
+        """What is not swept away though nobody holds it."""
+        return ""
+
+    @property
+    def _holds(self) -> bool:
+        """Whether what comes does not count yet."""
+        return bool(self._request.get("hold"))
 
     def _begin_judging(self) -> None:
         """Who may sign may have changed: what was served before has to be good, too."""
@@ -208,39 +252,58 @@ class Fetch:
                 raise GitError(f"bad object {min(lost)}")
             less = judged(self._judge, repo, state["refs"], {}, {})
             self.is_less = less["refs"] != state["refs"]
-            self.state = self._settle({**state, **less, "seen": {}})
+            self._less = {**less, "seen": {}}
+            self.state = {**state, **self._less}
+            if not self._holds:
+                self.state = self._settle(self.state)
 
     def _fresh(self) -> str:
         name = f"repo.{secrets.token_hex(4)}"
         skeleton(os.path.join(self._folder, name))
         return name
 
-    def _fetch(self, state: dict[str, Any]) -> dict[str, Any]:
+    def _take(
+        self, quarantine: str, refs: dict[str, str], before: dict[str, Any], is_fresh: bool
+    ) -> dict[str, Any]:
+        """Put into the repository what has come, and have it count, or be kept for later."""
+        packs = self._packs(quarantine)
+        state = before
+        if is_fresh:
+            state = {"repo": self._fresh(), "refs": {}, "large": {}}
+        pins = sorted(self._request.get("pins") or ()) if self._judge else []
+        seen = {ref: tip[0] for ref, tip in state["refs"].items()}
+        same = refs == state.get("seen", seen) and pins == state.get("pins", [])
+        if same and not packs and "at" in state:
+            return state
+        large = {**state["large"], **self._large(quarantine, packs)}
+        if self._request.get("copy"):
+            new = {**before, "repo": state["repo"], "large": large}
+        else:
+            tips = self._tips(quarantine, refs, state["refs"])
+            new = {"repo": state["repo"], "refs": tips, "large": large}
+        if self._judge is not None:
+            new |= self._judged(quarantine, tips, pins) | {"seen": refs, "pins": pins}
+        new |= self._request.get("aside") or {}
+        old = before.get("refs", {})
+        if self._holds and is_fresh:
+            old = self._tips(quarantine, self._known(quarantine, old), {})
         repo = os.path.join(self._folder, state["repo"])
-        quarantine = os.path.join(self._folder, QUARANTINE + secrets.token_hex(8))
-        try:
-            self._borrow(quarantine, repo)
-            refs = self._ask(quarantine)
-            packs = self._packs(quarantine)
-            pins = sorted(self._request.get("pins") or ()) if self._judge else []
-            seen = {ref: tip[0] for ref, tip in state["refs"].items()}
-            same = refs == state.get("seen", seen) and pins == state.get("pins", [])
-            if same and not packs and "at" in state:
-                return state
-            large = {**state["large"], **self._large(quarantine, packs)}
-            if self._request.get("copy"):
-                new = {**self.state, "repo": state["repo"], "large": large}
-            else:
-                tips = self._tips(quarantine, refs, state["refs"])
-                new = {"repo": state["repo"], "refs": tips, "large": large}
-            if self._judge is not None:
-                new |= self._judged(quarantine, tips, pins) | {"seen": refs, "pins": pins}
-            # What is served and was not sent is kept as well
-            kept = {f"{KEPT_REFS}{tip[0]}": tip[0] for tip in new["refs"].values()}
-            self._adopt(quarantine, repo, packs, {**kept, **refs} if "seen" in new else refs)
+        self._adopt(quarantine, repo, packs)
+        if not self._holds:
+            point(repo, named(new, refs))
             return self._settle(new)
-        finally:
-            shutil.rmtree(quarantine, ignore_errors=True)
+        # The packs are there now: what is large in them has to be known when they are used
+        kept = {**before, "repo": state["repo"], "refs": old, "large": large}
+        kept["at"] = before.get("at", 0.0)
+        point(repo, named(kept, {ref: tip[0] for ref, tip in old.items()}))
+        replace(os.path.join(self._folder, STATE), msgpack.packb(kept))
+        return {**new, "served": old}
+
+    def _known(self, quarantine: str, refs: Mapping[str, Sequence[str]]) -> dict[str, str]:
+        """Those of some refs whose objects have come."""
+        wanted = sorted({tip[0] for tip in refs.values()})
+        lacking = set(missing(quarantine, wanted, self._seconds))
+        return {ref: tip[0] for ref, tip in refs.items() if tip[0] not in lacking}
 
     def _judged(
         self, quarantine: str, tips: Mapping[str, list[str]], pins: Sequence[str]
@@ -269,21 +332,35 @@ class Fetch:
         return {name: row for name, row in rows if " " not in row}
 
     def _settle(self, state: dict[str, Any]) -> dict[str, Any]:
+        state = {name: state[name] for name in ("repo", "refs", "large", *ASIDE) if name in state}
         state["at"] = float(self._request["now"])
+        if self._request.get("version"):
+            state["version"] = list(self._request["version"])
         replace(os.path.join(self._folder, STATE), msgpack.packb(state))
         self.state = state
         return state
 
-    def _borrow(self, quarantine: str, repo: str) -> None:
-        """An empty repository that knows the refs and has the objects of another."""
+    def _borrow(self, name: str) -> str:
+        """An empty repository that knows the refs and has the objects of another, if there is."""
+        quarantine = os.path.join(self._folder, QUARANTINE + secrets.token_hex(8))
         os.mkdir(quarantine, 0o700)
+        # Held for as long as this process lives: others know by it that it is not left over
+        self._held = open(os.path.join(quarantine, LOCK), "w")  # noqa: SIM115 - _leave lets it go
+        fcntl.flock(self._held, fcntl.LOCK_EX)
         skeleton(quarantine)
-        with open(os.path.join(quarantine, "objects/info/alternates"), "w") as file:
-            file.write(os.path.join(os.path.abspath(repo), "objects") + "\n")
-        with suppress(FileNotFoundError):
-            shutil.copyfile(
-                os.path.join(repo, "packed-refs"), os.path.join(quarantine, "packed-refs")
-            )
+        if name:
+            repo = os.path.join(self._folder, name)
+            with open(os.path.join(quarantine, "objects/info/alternates"), "w") as file:
+                file.write(os.path.join(os.path.abspath(repo), "objects") + "\n")
+            with suppress(FileNotFoundError):
+                shutil.copyfile(
+                    os.path.join(repo, "packed-refs"), os.path.join(quarantine, "packed-refs")
+                )
+        return quarantine
+
+    def _leave(self, quarantine: str) -> None:
+        shutil.rmtree(quarantine, ignore_errors=True)
+        self._held.close()
 
     def _ask(self, quarantine: str) -> dict[str, str]:
         """Have git fetch; the refs that there are then."""
@@ -365,9 +442,7 @@ class Fetch:
                 known[oid] = [oid, *(pair if all(pair) else ("", ""))]
         return {ref: known[oid] for ref, oid in sorted(refs.items())}
 
-    def _adopt(
-        self, quarantine: str, repo: str, packs: Sequence[str], refs: Mapping[str, str]
-    ) -> None:
+    def _adopt(self, quarantine: str, repo: str, packs: Sequence[str]) -> None:
         """Put what has come into the repository. Each step leaves one that is whole."""
         source, target = (os.path.join(path, "objects/pack") for path in (quarantine, repo))
         for pack in packs:
@@ -382,9 +457,35 @@ class Fetch:
                         os.close(fd)
                     os.rename(os.path.join(source, name), os.path.join(target, name))
         sync(target)
-        lines = [f"{oid} {ref}\n" for ref, oid in sorted(refs.items())]
-        text = "# pack-refs with: sorted \n" + "".join(lines)
-        replace(os.path.join(repo, "packed-refs"), text.encode(errors="surrogateescape"))
+
+
+def point(repo: str, refs: Mapping[str, str]) -> None:
+    """From now on these are the refs of a repository."""
+    lines = [f"{oid} {ref}\n" for ref, oid in sorted(refs.items())]
+    text = "# pack-refs with: sorted \n" + "".join(lines)
+    replace(os.path.join(repo, "packed-refs"), text.encode(errors="surrogateescape"))
+
+
+def named(state: Mapping[str, Any], refs: Mapping[str, str]) -> dict[str, str]:
+    """
+    The refs that a repository has on disk: what is served and was not sent is kept as well.
+
+    @param refs: what the remote has.
+    """
+    if "seen" not in state:
+        return dict(refs)
+    return {**{f"{KEPT_REFS}{tip[0]}": tip[0] for tip in state["refs"].values()}, **refs}
+
+
+def missing(repo: str, oids: Sequence[str], seconds: float) -> list[str]:
+    """Those of some objects that a repository has not."""
+    if not oids:
+        return []
+    args = ["--git-dir", repo, "cat-file", "--batch-check=%(objectname)"]
+    names = "".join(f"{oid}\n" for oid in oids).encode()
+    told = program.run(args, program.environment({}), seconds=seconds, stdin=names)
+    lines = told.decode().splitlines()
+    return [oid for oid, line in zip(oids, lines, strict=True) if line.endswith(" missing")]
 
 
 def explain(text: str, reach: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from saltwisted.domain.git import trees
-from saltwisted.worker.git import repository
+from saltwisted.worker.git import packs, repository
 from saltwisted.worker.git.program import GitError
 
 MOST_ENTRIES = 500_000
@@ -51,6 +51,11 @@ def fetch(request: Mapping[str, Any], daemon: Any = None, facts: Any = None) -> 
     return serve(request, daemon, facts)
 
 
+def share(request: Mapping[str, Any], daemon: Any = None, facts: Any = None) -> dict[str, Any]:
+    """The same, for packs of other nodes: no remote that stands still holds them up."""
+    return serve(request, daemon, facts)
+
+
 def _fetch(request: Mapping[str, Any]) -> dict[str, Any]:
     fetch = repository.Fetch(request)
     try:
@@ -60,7 +65,7 @@ def _fetch(request: Mapping[str, Any]) -> dict[str, Any]:
             raise
         text = error.text if isinstance(error, GitError) else str(error)
         return {"error": text, "state": fetch.state, "locks": fetch.locks}
-    if _packs(request["folder"], state) > repository.MANY_PACKS:
+    if not request.get("hold") and _packs(request["folder"], state) > repository.MANY_PACKS:
         state = _in_one(request)
     return {"state": state, "locks": fetch.locks}
 
@@ -135,4 +140,20 @@ def text_of(data: bytes) -> str | None:
         return None
 
 
-_DO = {"fetch": _fetch, "states": _states, "list": _list, "spool": repository.spool}
+def _settle(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Have refs count whose objects were fetched before."""
+    state = packs.settle(request)
+    if _packs(request["folder"], state) > repository.MANY_PACKS:
+        state = _in_one(request)
+    return {"state": state}
+
+
+_DO = {
+    "fetch": _fetch,
+    "states": _states,
+    "list": _list,
+    "spool": repository.spool,
+    "pack": packs.pack,
+    "take": packs.take,
+    "settle": _settle,
+}

@@ -1,0 +1,3 @@
+"""
+Git in a cluster: one node fetches, the others have what it fetched.
+"""

@@ -1,0 +1,130 @@
+"""
+The seam between a master that has git remotes fetched, and the other masters that serve the same.
+
+See L{saltwisted.interfaces}, whose rules hold here too. A repository has one name for all nodes of
+a cluster (C{shared}): it says what is fetched, and not how this node would reach it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+
+class IGitCopy(Protocol):
+    """One repository of this node, as it is served."""
+
+    @property
+    def shared(self) -> str:
+        """Its name for all nodes."""
+
+    @property
+    def shown(self) -> str:
+        """How people know it."""
+
+    @property
+    def folder(self) -> str:
+        """Where it is."""
+
+    @property
+    def is_pillar(self) -> bool:
+        """Whether it is one of C{git_pillar}."""
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """What is served: C{refs}, and C{version} if that was agreed with others."""
+
+    @property
+    def error(self) -> str:
+        """Why the last fetch failed."""
+
+
+class IGitCopies(Protocol):
+    """The repositories of this node, for whoever shares them. Reactor thread only."""
+
+    def all(self) -> Mapping[str, IGitCopy]:
+        """By their names for all nodes."""
+
+    def took(self, shared: str, state: Mapping[str, Any]) -> None:
+        """From now on this is served of a repository."""
+
+    def learn(self, shared: str, state: Mapping[str, Any]) -> None:
+        """More objects have come, which nothing that is served leads to yet."""
+
+    def said(self, shared: str, error: str) -> None:
+        """What the node that fetches has said of its last fetch."""
+
+    @property
+    def generation(self) -> str:
+        """The name of what is served of C{gitfs}."""
+
+    def told(self, pillars: bool = True) -> dict[str, Any]:
+        """What is served of each remote, for people on any node."""
+
+    def view(self, then: Mapping[str, Mapping[str, Any]] | None = None) -> Any:
+        """What is served, or was served when repositories had these states."""
+
+
+class IGitUpdates(Protocol):
+    """Who has remotes fetched on this node. Reactor thread only."""
+
+    @property
+    def copies(self) -> IGitCopies:
+        """What has come."""
+
+    def ask(self, shared: str) -> Awaitable[Mapping[str, Any]]:
+        """
+        Have a remote fetched here, and nothing more: C{state} with the refs that it has, or
+        C{error}.
+
+        @raises KeyError: there is none of this name.
+        """
+
+    def request(self, shared: str) -> dict[str, Any]:
+        """
+        How a worker is asked to fetch a repository.
+
+        @raises KeyError: there is none of this name.
+        """
+
+    def update_now(self, shared: str) -> Awaitable[dict[str, Any]]:
+        """
+        Fetch one at once: C{changed} (ref to the commits before and after), C{refs}, and perhaps
+        C{error}.
+
+        @raises KeyError: there is none of this name.
+        """
+
+    def begin(self, pillar: bool) -> None:
+        """Whether this node asks the remotes has changed."""
+
+
+class IGitSharing(Protocol):
+    """Who fetches, and who else has what was fetched. Reactor thread only."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether what a fetch brings is not served before others have it."""
+
+    def fetches(self, pillar: bool) -> bool:
+        """Whether this node asks the remotes of its own accord."""
+
+    def fetch(
+        self, shared: str, damaged: bool, ask: Callable[[], Awaitable[Any]]
+    ) -> Awaitable[Mapping[str, Any]]:
+        """
+        Have a repository fetched by whoever fetches: C{state} of what is served then, or C{error};
+        C{elsewhere} names the node, if it was not this one.
+
+        @param damaged: it is to be made anew.
+        @param ask: fetches it here, for this node alone.
+        """
+
+    def problems(self) -> Sequence[str]:
+        """What keeps this node from serving what the others do."""
+
+    def status(self) -> Mapping[str, Any]:
+        """Who fetches, and which generation each node serves."""
+
+    def everywhere(self) -> Awaitable[Mapping[str, Any]]:
+        """What each other node serves, or C{error}, asked of it."""

@@ -1,0 +1,128 @@
+"""
+Which commits of a repository the nodes of a cluster serve: versions, and what follows from one.
+
+Whoever holds the duty makes versions, one for each set of refs. All nodes compare them in the same
+way and never go back to one that is lower, so it does not matter in which order they hear.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Mapping
+from typing import Any
+
+Version = tuple[int, int, int]
+"""
+Epoch, term of the duty, number. Terms of a duty only grow, until claims begin anew (another kind of
+claims, all votes lost); an epoch is above all terms of those before.
+"""
+NONE: Version = (0, 0, 0)
+MOST_REF = 4096
+ASIDE = ("seen", "pins", "refused", "signed", "good", "verify")
+"""What a state has beside its refs where only signed commits count."""
+
+
+def following(newest: Version, term: int) -> Version:
+    """The next version of a holder, who has heard of C{newest}."""
+    epoch, last, number = newest
+    if term > last:
+        return (epoch, term, 1)
+    if term == last:
+        return (epoch, term, number + 1)
+    return (epoch + 1, term, 1)
+
+
+def version_of(value: Any) -> Version:
+    """
+    A version as a peer, or a file, has it; L{NONE} for none.
+
+    @raises ValueError: it is something else.
+    """
+    if not value:
+        return NONE
+    if not isinstance(value, (list, tuple)) or len(value) != 3:
+        raise ValueError("no version")
+    if any(not isinstance(each, int) or not 0 <= each < 1 << 62 for each in value):
+        raise ValueError("no version")
+    return (value[0], value[1], value[2])
+
+
+def objects_of(value: Any, most: int) -> dict[str, str]:
+    """
+    Ref to object, as a peer says it.
+
+    @raises ValueError: it is something else, or has more than C{most}.
+    """
+    if not isinstance(value, Mapping) or len(value) > most:
+        raise ValueError("no refs")
+    for ref, oid in value.items():
+        plain = isinstance(ref, str) and ref.startswith(("refs/remotes/", "refs/tags/"))
+        if not plain or len(ref) > MOST_REF or any(sign <= " " or sign == "\x7f" for sign in ref):
+            raise ValueError("no refs")
+        is_id = isinstance(oid, str) and len(oid) in (40, 64)
+        if not is_id or any(sign not in "0123456789abcdef" for sign in oid):
+            raise ValueError("no refs")
+    return dict(value)
+
+
+class Do(enum.Enum):
+    """What a node does that hears that another one serves a version."""
+
+    NOTHING = "it serves the same, or a later one"
+    SERVE = "it has the objects: it serves it"
+    BRING = "it asks for the objects, and serves it then"
+
+
+def heard(served: Version, version: Version, here: Collection[Version]) -> Do:
+    """
+    What follows from a version that another node serves.
+
+    @param here: versions of which all objects are on this disk.
+    """
+    if version <= served:
+        return Do.NOTHING
+    return Do.SERVE if version in here else Do.BRING
+
+
+def lacking(wanted: Mapping[str, str], refs: Mapping[str, str]) -> list[str]:
+    """The objects that somebody lacks who has what C{refs} lead to."""
+    return sorted(set(wanted.values()) - set(refs.values()))
+
+
+def aside_of(value: Any) -> dict[str, Any]:
+    """
+    What a peer says beside the refs, where only signed commits count.
+
+    @raises ValueError: it is something else.
+    """
+    if not isinstance(value, Mapping) or value.keys() - set(ASIDE):
+        raise ValueError("nothing that is beside refs")
+    names = [*value.get("pins", ()), *value.get("signed", ()), *value.get("good", ())]
+    names += list(value.get("seen", {}).values())
+    for ref, refused in value.get("refused", {}).items():
+        if not isinstance(ref, str) or not isinstance(refused, list) or len(refused) != 2:
+            raise ValueError("nothing that is beside refs")
+        names += [refused[0]]
+        if not isinstance(refused[1], str):
+            raise ValueError("nothing that is beside refs")
+    if any(not isinstance(name, str) or len(name) > 64 for name in names):
+        raise ValueError("nothing that is beside refs")
+    return dict(value)
+
+
+def content(state: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a state all nodes have alike."""
+    refs = {ref: list(tip) for ref, tip in state.get("refs", {}).items()}
+    return {"refs": refs, **{name: state[name] for name in ASIDE if name in state}}
+
+
+def is_new(
+    fetched: Mapping[str, Any], served: Mapping[str, Any], ours: Version, newest: Version
+) -> bool:
+    """
+    Whether what a holder has fetched is to be a new version.
+
+    @param served: the state that it serves, which is version C{ours}.
+    @param newest: the highest version that it has heard of.
+    """
+    return ours == NONE or newest > ours or content(fetched) != content(served)

@@ -1,0 +1,201 @@
+"""
+The repositories of this node: what is known of each, and what is served of them all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Generic, Protocol, TypeVar
+
+from saltwisted.config.git import GitRemote
+from saltwisted.domain.git.mapping import Tip
+from saltwisted.stores.git.objects import Repository
+from saltwisted.stores.git.source import GitFiles, GitView, Served
+
+
+class Kept(Protocol):
+    """One repository; see L{saltwisted.master.gitupdates.Watched}."""
+
+    @property
+    def remotes(self) -> list[GitRemote]:
+        """Those that are in it."""
+
+    @property
+    def folder(self) -> str:
+        """Where it is."""
+
+    @property
+    def shared(self) -> str:
+        """Its name for all nodes."""
+
+    @property
+    def shown(self) -> str:
+        """How people know it."""
+
+    @property
+    def is_pillar(self) -> bool:
+        """Whether it is one of C{git_pillar}."""
+
+    @property
+    def error(self) -> str:
+        """Why the last fetch failed."""
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """What a worker has said of it."""
+
+    @property
+    def repository(self) -> Repository | None:
+        """What reads it."""
+
+    @property
+    def tips(self) -> Mapping[str, Tip]:
+        """Its refs."""
+
+    def take(self, state: Mapping[str, Any]) -> None:
+        """This is what it has."""
+
+    def call(self, shared: str) -> None:
+        """This is its name for all nodes."""
+
+    def blame(self, error: str, now: float) -> None:
+        """This is why the last fetch failed."""
+
+
+K = TypeVar("K", bound=Kept)
+
+
+class Copies(Generic[K]):
+    """
+    All of them, as other nodes have to do with them, too (L{saltwisted.commits.IGitCopies}).
+    Reactor thread only.
+
+    @ivar watched: by their keys on this node.
+    @param source: what is served; C{None} where C{gitfs} is no backend.
+    """
+
+    def __init__(self, source: GitFiles | None, now: Callable[[], float]) -> None:
+        self._source, self._now = source, now
+        self.watched: dict[str, K] = {}
+        self._order: list[tuple[GitRemote, str]] = []
+
+    def replace(self, watched: dict[str, K], order: list[tuple[GitRemote, str]]) -> None:
+        """The configuration is another one."""
+        self.watched, self._order = watched, order
+        names_for_all(watched.values())
+        self.show()
+
+    def all(self) -> dict[str, K]:
+        """By their names for all nodes."""
+        return {watched.shared: watched for watched in self.watched.values()}
+
+    def named(self, shared: str) -> K:
+        """
+        The one with a name.
+
+        @raises KeyError: there is none.
+        """
+        return self.all()[shared]
+
+    def show(self) -> None:
+        """From now on what was taken last is served."""
+        if self._source is not None:
+            self._source.show(self.view())
+
+    @property
+    def generation(self) -> str:
+        """The name of what is served of C{gitfs}."""
+        return self._source.view.name if self._source is not None else ""
+
+    def told(self, pillars: bool = True) -> dict[str, Any]:
+        """
+        What is served of each remote, for people on any node.
+
+        @param pillars: of those of C{git_pillar}, too.
+        """
+        return {
+            "generation": self.generation,
+            "remotes": {
+                each.shown: {
+                    "refs": {ref: tip.commit for ref, tip in each.tips.items() if tip.commit},
+                    "error": each.error,
+                    "pillar": each.is_pillar,
+                }
+                for each in self.watched.values()
+                if pillars or not each.is_pillar
+            },
+        }
+
+    def view(self, then: Mapping[str, Mapping[str, Any]] | None = None) -> GitView:
+        """
+        What is served, or was.
+
+        @param then: the states that repositories had, by their names for all nodes; with C{None}
+            the present ones.
+        """
+        served = []
+        for remote, key in self._order:
+            watched = self.watched[key]
+            state = watched.state if then is None else then.get(watched.shared)
+            if watched.repository is None or state is None:
+                continue
+            signed = frozenset(state.get("signed", ())) if remote.verify else None
+            tips: Mapping[str, Tip] = watched.tips
+            if then is not None:
+                tips = {ref: Tip(*tip) for ref, tip in state["refs"].items()}
+            served.append(Served(remote, watched.folder, watched.repository, tips, signed))
+        return GitView(served)
+
+    # -- what other nodes have to do with it
+
+    def took(self, shared: str, state: Mapping[str, Any]) -> None:
+        """From now on this is served of a repository, whoever has fetched it."""
+        watched = self.all().get(shared)
+        if watched is not None and state != watched.state:
+            watched.take(state)
+            self.show()
+
+    def learn(self, shared: str, state: Mapping[str, Any]) -> None:
+        """More objects have come, which nothing that is served leads to yet."""
+        watched = self.all().get(shared)
+        if watched is None:
+            return
+        if watched.state.get("repo") == state["repo"]:
+            if watched.repository is not None:
+                watched.repository.learn(state["large"])
+        elif "served" in state:
+            # It was made anew; what was served is served from there
+            self.took(shared, {**state, "refs": state["served"]})
+
+    def said(self, shared: str, error: str) -> None:
+        """What the node that fetches says of its last fetch."""
+        watched = self.all().get(shared)
+        if watched is not None and error != watched.error:
+            watched.blame(error, self._now())
+
+
+def names_for_all(watched: Iterable[Kept]) -> None:
+    """
+    Give repositories the names that they have on all nodes: what is fetched, and not how.
+
+    Other nodes may have other keys for the same remote, or none: they get it from the one that
+    fetches. Of several repositories with one URL the order counts.
+    """
+    seen: Counter[Any] = Counter()
+    for each in watched:
+        remote = each.remotes[0]
+        said = (each.is_pillar, remote.url, tuple(remote.refspecs), remote.verify)
+        seen[said] += 1
+        each.call(hashlib.sha256(repr((*said, seen[said])).encode()).hexdigest()[:32])
+
+
+def key_of(remote: GitRemote) -> str:
+    """
+    The name of the folder of a remote's repository: by its URL and by how it is reached.
+
+    Who reaches it in another way has a repository of his own (CVE-2023-20898).
+    """
+    reached = (remote.url, remote.user, remote.privkey, remote.refspecs)
+    return hashlib.sha256(repr(reached + remote.judged).encode()).hexdigest()[:32]

@@ -1,0 +1,155 @@
+"""
+Real nodes: one of them fetches from git, and all serve the same commits.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import Any
+
+from twisted.trial.unittest import TestCase
+
+from saltwisted.errors import RemoteError, TransportClosed
+from tests.cluster.real import OurNode, join_all, let_all_vote, nodes
+from tests.gitrepos import ENVIRON, Repo
+from tests.harness import Daemon, reserve_ports, scratch, until
+
+MASTER = "refs/remotes/origin/master"
+
+
+def git_daemon(home: str, port: int) -> Daemon:
+    """C{git daemon} over the repositories of a directory."""
+    argv = ["git", "daemon", "--reuseaddr", "--export-all", f"--base-path={home}"]
+    argv += ["--listen=127.0.0.1", f"--port={port}", "--verbose", home]
+    return Daemon("git-daemon", argv, home, ENVIRON)
+
+
+class GitTests(TestCase):
+    """Three nodes with one remote."""
+
+    timeout = 600
+
+    def setUp(self) -> None:
+        """A repository, and a daemon that serves it; no node is started."""
+        self.home = scratch(self)
+        self.repo = Repo(f"{self.home}/work")
+        self.first = self.repo.commit({"a.sls": b"a: test.nop\n", "b/c": b"1"})
+        bare = f"{self.home}/states.git"
+        self.repo.git("clone", "--quiet", "--bare", self.repo.path, bare)
+        self.repo.git("remote", "add", "origin", bare)
+        (self.port,) = reserve_ports(1)
+        self.daemon = git_daemon(self.home, self.port)
+        self.addCleanup(self.daemon.kill)
+        self.daemon.start()
+        self.url = f"git://127.0.0.1:{self.port}/states.git"
+
+    def push(self, content: bytes) -> str:
+        """A commit that the remote has."""
+        commit = self.repo.commit({"b/c": content})
+        self.repo.git("push", "--quiet", "--force", "origin", "master")
+        return commit
+
+    def nodes(self) -> list[OurNode]:
+        """Those of the cluster, not started."""
+        return nodes(
+            self,
+            "a b c",
+            fileserver_backend=["git"],
+            gitfs_remotes=[self.url],
+            gitfs_update_interval=3600,
+        )
+
+    def said(self, node: OurNode) -> dict[str, Any]:
+        """What a node says of git; empty while it does not answer."""
+        try:
+            found: dict[str, Any] = node.ask("status").get("git", {})
+        except (RemoteError, TransportClosed, OSError):
+            return {}
+        return found
+
+    def commit(self, node: OurNode) -> str:
+        """What a node serves."""
+        remotes = self.said(node).get("remotes", {})
+        found: str = remotes.get(self.url, {}).get("refs", {}).get(MASTER, "")
+        return found
+
+    def holder(self, made: list[OurNode]) -> OurNode:
+        """The one that fetches, as all say."""
+
+        def agreed() -> str:
+            said = {self.said(node).get("fetched_by", {}).get("git", "") for node in made}
+            return said.pop() if len(said) == 1 else ""
+
+        name = until("all to know who fetches", agreed)
+        return next(node for node in made if node.name == name)
+
+    def test_one_fetches(self) -> None:
+        """
+        One node fetches and all serve it; an update on any node is one on all; when the node that
+        fetches is killed another one does.
+        """
+        made = self.nodes()
+        join_all(made)
+        for node in made:
+            until(f"{node.name} to serve it", lambda node=node: self.commit(node) == self.first)
+        let_all_vote(made)
+        holder = self.holder(made)
+        others = [node for node in made if node is not holder]
+
+        self.check_commands(others[0])
+        second = self.push(b"2")
+        found = others[0].run("fileserver.update")["gitfs"][self.url]
+        self.assertEqual(found["changed"], {MASTER: [self.began, second]})
+        self.assertEqual(found["fetched_by"], holder.name)
+        self.assertEqual(found["nodes"], dict.fromkeys("abc", True))
+        self.assertEqual({self.commit(node) for node in made}, {second})
+        self.assertEqual(len({self.said(node)["generation"] for node in made}), 1)
+
+        holder.kill()
+        third = self.push(b"3")
+        self.holder(others)
+        found = others[0].run("fileserver.update")["gitfs"][self.url]
+        self.assertEqual(found["refs"], {MASTER: third})
+        self.assertEqual({self.commit(node) for node in others}, {third})
+        holder.up()
+        until("who was away to serve it", lambda: self.commit(holder) == third)
+        self.check_nowhere(others, holder)
+
+    def check_commands(self, node: OurNode) -> None:
+        """C{roots update} and C{roots status} on a node that does not fetch say what all serve."""
+        self.began = self.push(b"1b")
+        done = node.command("roots", "update", "--wait", "--json", check=True)
+        told = json.loads(done.stdout)[self.url]
+        self.assertEqual(told["changed"], {MASTER: [self.first, self.began]})
+
+        done = node.command("roots", "status", "--json")
+        nodes = json.loads(done.stdout)["git"]
+        self.assertEqual(
+            {name: said["remotes"][self.url]["refs"] for name, said in nodes.items()},
+            {name: {MASTER: self.began} for name in "abc"},
+        )
+        done = node.command("roots", "status")
+        self.assertIn(f"master  {self.began[:12]}", done.stdout)
+
+    def check_nowhere(self, others: list[OurNode], gone: OurNode) -> None:
+        """
+        Who has lost its disk and reaches no git server gets all from a peer; the remote is away
+        for all, and that is told on each node.
+        """
+        gone.kill()
+        self.daemon.kill()
+        shutil.rmtree(f"{gone.root}/var/cache/salt/master/saltwisted/git")
+        gone.up()
+        before = self.commit(others[0])
+        until("the objects of a peer", lambda: self.commit(gone) == before)
+        found = gone.run("fileserver.file_list")
+        self.assertEqual(sorted(found), ["a.sls", "b/c"])
+
+        done = gone.command("roots", "update")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        for node in (*others, gone):
+            until(
+                f"{node.name} to say that the remote is away",
+                lambda node=node: "refused" in self.said(node)["remotes"][self.url]["error"],
+            )
