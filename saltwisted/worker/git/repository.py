@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import pwd
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -491,18 +492,35 @@ def missing(repo: str, oids: Sequence[str], seconds: float) -> list[str]:
 def explain(text: str, reach: Mapping[str, Any]) -> str:
     """What git said, and what an administrator may do about it."""
     line = program.said(text, reach)
-    if "ost key verification failed" in line or "No matching host key" in line:
-        host = program.host_of(str(reach["url"])) or str(reach["url"]).partition(":")[0]
-        host = host.rpartition("@")[2]
-        name, _, port = host.partition(":")
-        scan = f"ssh-keyscan -p {port} {name}" if port else f"ssh-keyscan {name}"
+    if "HOST IDENTIFICATION HAS CHANGED" in line:
+        name, port = _host_of(reach)
+        known = f"'[{name}]:{port}'" if port else name
         return (
-            f"{line}; if the key is the right one, add it: {scan} >>"
-            f" {os.path.expanduser('~')}/.ssh/known_hosts"
+            f"the host has another key than the one in known_hosts: somebody may be in between."
+            f" If it was given a new one, remove the old: ssh-keygen -R {known}"
         )
+    if "ost key verification failed" in line or "No matching host key" in line:
+        name, port = _host_of(reach)
+        scan = f"ssh-keyscan -p {port} {name}" if port else f"ssh-keyscan {name}"
+        return f"{line}; if the key is the right one, add it: {scan} >> {_home()}/.ssh/known_hosts"
     if "dubious ownership" in line:
         return f"{line}; the repository belongs to another user"
     return line
+
+
+def _host_of(reach: Mapping[str, Any]) -> tuple[str, str]:
+    """The host of a remote, and its port if one is said."""
+    host = program.host_of(str(reach["url"])) or str(reach["url"]).partition(":")[0]
+    name, _, port = host.rpartition("@")[2].partition(":")
+    return name, port
+
+
+def _home() -> str:
+    """Where ssh looks for its files, whatever C{HOME} is."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_dir
+    except KeyError:
+        return "~"
 
 
 def spool(request: Mapping[str, Any]) -> dict[str, Any]:
