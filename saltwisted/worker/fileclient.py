@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from saltwisted.worker import templates
-from saltwisted.worker.exceptions import CommandExecutionError, MinionError
+from saltwisted.worker.exceptions import CommandExecutionError, MinionError, SaltRenderError
 from saltwisted.worker.filecache import (
     FileCache,
     Replacement,
@@ -321,19 +321,22 @@ class FileClient(FileQuestions):
         """
         Fetch a file, render it, and put the result at C{dest} (or among the cached web files).
 
-        @return: its path; C{""} when there is no such file, no such engine or a mistake in it.
+        @return: its path; C{""} when there is no such file or no such engine.
+        @raises SaltRenderError: the template is wrong.
         """
         kwargs.pop("env", None)
         kwargs.update(kwargs.pop("context", None) or {})
         source = self.cache_file(url, saltenv, cachedir=cachedir)
         if not source or not os.path.exists(source):
             return ""
-        if self._render is None:
+        if self._render is None or not templates.known(template):
             log.error("Attempted to render template with unavailable engine %s", template)
             return ""
         try:
             with open(source, encoding="utf-8") as stream:
                 text = self._render(stream.read(), template, {**kwargs, "saltenv": saltenv})
+        except SaltRenderError:
+            raise
         except Exception as error:
             log.error("Failed to render template with error: %s", error)
             return ""

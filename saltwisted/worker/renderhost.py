@@ -63,6 +63,7 @@ class LocalHost:
     @param finder: C{(path, saltenv)} to a local file or C{None}.
     @param opts: Salt-shaped options (for C{gpg}).
     @param functions: gives Salt's functions when a filter needs one.
+    @param prepare: called before Python code of the site is run.
     @ivar volatile: why the last renderings may not be kept: names of filters, programs.
     """
 
@@ -76,8 +77,10 @@ class LocalHost:
         finder: Callable[[str, str], str | None],
         opts: Mapping[str, Any],
         functions: Callable[[], Mapping[str, Any]] = dict,
+        prepare: Callable[[], object] = bool,
     ) -> None:
         self._finder = finder
+        self._prepare = prepare
         self._opts = opts
         self._plain: dict[bytes, bytes] = {}
         self.volatile: set[str] = set()
@@ -115,6 +118,10 @@ class LocalHost:
     def rendering(self) -> AbstractContextManager[Any]:
         """As the protocol says."""
         return plain_pillar()
+
+    def prepare_python(self) -> None:
+        """As the protocol says."""
+        self._prepare()
 
     def library(self, name: str) -> Any:
         """As the protocol says."""
@@ -188,8 +195,9 @@ class RootsHost(LocalHost):
         roots: Mapping[str, Sequence[str]],
         opts: Mapping[str, Any],
         functions: Callable[[], Mapping[str, Any]] = dict,
+        prepare: Callable[[], object] = bool,
     ) -> None:
-        super().__init__(self._in_roots, opts, functions)
+        super().__init__(self._in_roots, opts, functions, prepare)
         self._roots = roots
         self._names: dict[str, list[str]] = {}
         self._ignored_globs = tuple(opts.get("file_ignore_glob") or ())

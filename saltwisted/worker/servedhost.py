@@ -27,8 +27,9 @@ class ServedHost(RootsHost):
         files: FileClient,
         opts: Mapping[str, Any],
         functions: Callable[[], Mapping[str, Any]] = dict,
+        prepare: Callable[[], object] = bool,
     ) -> None:
-        super().__init__({}, opts, functions)
+        super().__init__({}, opts, functions, prepare)
         self._files = files
         self._asked: dict[tuple[str, str], str | None] = {}
 

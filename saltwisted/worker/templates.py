@@ -127,12 +127,13 @@ def _renderer(context: dict[str, Any]) -> Any:
             return functions["cp.cache_file"](f"salt://{path}", saltenv) or None
 
         renderer = Renderer(
-            LocalHost(find, opts, lambda: functions),
+            LocalHost(find, opts, lambda: functions, getattr(loaders, "adopt_salt", bool)),
             RenderSettings.of(opts),
             opts=opts,
             grains=context.get("grains") or {},
             pillar=context.get("pillar") or {},
             functions=functions,
+            proxied=True,
             custom=lambda name: loaders and loaders["renderers"].get(f"{name}.render"),
         )
         if loaders is not None:

@@ -75,6 +75,9 @@ class MemoryHost:
     def gpg(self, message: bytes) -> bytes:
         return b"plain:" + message.splitlines()[1] + b"\n"
 
+    def prepare_python(self) -> None:
+        """Nothing is imported in these tests."""
+
     def library(self, name: str) -> Any:
         try:
             return import_module(name)

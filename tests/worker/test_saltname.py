@@ -178,6 +178,35 @@ class SaltNameTests(SiteCase):
         self.assertIn(saltname.PAGE, found["site.packed"][1])
         self.assertEqual(found["site.nosuch"][0], "AttributeError")
 
+    def test_states_in_python(self) -> None:
+        """SLS files that are Python import C{salt} as modules do, with no module of the site."""
+        folder = Path(self.mktemp())
+        (folder / "conf").mkdir(parents=True)
+        (folder / "srv").mkdir()
+        head = "#!{}\nfrom salt.utils.stringutils import to_unicode\n"
+        texts = {
+            "py": "def run():\n    return {to_unicode(b'one'): {'test.nop': []}}\n",
+            "pyobjects": "Test.nop(to_unicode(b'two'))\n",
+        }
+        for name, text in texts.items():
+            (folder / "srv" / f"{name}.sls").write_text(head.format(name) + text)
+        opts = {
+            "id": "m",
+            "file_client": "local",
+            "root_dir": str(folder.absolute()),
+            "file_roots": {"base": [str(folder.absolute() / "srv")]},
+        }
+        (folder / "conf" / "minion").write_text(json.dumps(opts))
+        words = ["salt-call", "-c", str(folder / "conf"), "--local", "--out", "json"]
+        words += ["state.show_low_sls", "py,pyobjects"]
+        done = subprocess.run(
+            [sys.executable, "-m", "saltwisted.cli.main", *words],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+        found = json.loads(done.stdout)["local"]
+        self.assertEqual([chunk["__id__"] for chunk in found], ["one", "two"], found)
+
     def test_threads(self) -> None:
         """The loader's names hold in threads and in a pool of them (pains 5.7)."""
         found = self.run_site(

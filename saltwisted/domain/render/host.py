@@ -51,6 +51,9 @@ class RenderHost(Protocol):
     def rendering(self) -> AbstractContextManager[Any]:
         """Entered around each rendering: pillar functions answer with plain values inside."""
 
+    def prepare_python(self) -> None:
+        """Called before Python code of the site is run, which may import C{salt}."""
+
     def gpg(self, message: bytes) -> bytes:
         """
         The plain text of an armoured message.

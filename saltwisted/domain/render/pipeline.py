@@ -338,6 +338,7 @@ class Renderer:
         """
         if self.host.stamp(job.path) is None:
             raise TemplateFailure(f"Template {job.path} is not a file!")
+        self.host.prepare_python()
         name = posixpath.basename(job.path).split(".")[0]
         module = ModuleType(name)
         space = module.__dict__
@@ -376,6 +377,7 @@ class Renderer:
             raise self._python_failure(error, job) from error
 
     def _pyobjects(self, data: Any, job: Job) -> Any:
+        self.host.prepare_python()
         values = {f"__{name}__": self.facts[name] for name in ("pillar", "grains", "opts")}
         values.update(__sls__=job.sls, **(job.context or {}))
         try:

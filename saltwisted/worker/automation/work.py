@@ -73,10 +73,11 @@ class Rendering:
                 files if served else self._opts, NoMaster(), served=served
             ),
         )
+        of = (self._opts, lambda: loaders.modules, loaders.adopt_salt)
         self._host = (
-            ServedHost(FileClient(files, served, local=True), self._opts, lambda: loaders.modules)
+            ServedHost(FileClient(files, served, local=True), *of)
             if served is not None
-            else RootsHost(_roots(opts), self._opts, lambda: loaders.modules)
+            else RootsHost(_roots(opts), *of)
         )
         self._renderer = Renderer(
             self._host,

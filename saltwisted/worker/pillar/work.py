@@ -41,6 +41,7 @@ from saltwisted.worker.pillar.external import Sources
 from saltwisted.worker.pillar.facts import NotedFunctions, OptsDict, UsedGrains, looked_at
 from saltwisted.worker.pillar.tops import master_tops
 from saltwisted.worker.process.loader import Loaders
+from saltwisted.worker.process.modulefiles import adopt_salt
 from saltwisted.worker.renderhost import RootsHost
 from saltwisted.worker.servedfiles import served_by
 
@@ -108,7 +109,7 @@ class Compilation:
         self.functions = NotedFunctions(
             lambda: worker.functions(self), lambda name: self.host.volatile.add(name)
         )
-        self.host = RootsHost(self.settings.roots, opts, lambda: self.functions)
+        self.host = RootsHost(self.settings.roots, opts, lambda: self.functions, adopt_salt)
         self.renderer = Renderer(
             self.host,
             worker.render_settings,

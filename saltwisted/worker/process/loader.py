@@ -207,6 +207,10 @@ class Loaders:
         """The executed module of a kind, by the name of its file; C{None}: there is none."""
         return self[kind].module_of(file)
 
+    def adopt_salt(self) -> None:
+        """Let Python code that is no module, as that of SLS files, import C{salt}."""
+        adopt_salt(self.module_of)
+
     def clear(self) -> None:
         """Forget every loaded module and look at the directories again."""
         for loader in self._kinds.values():

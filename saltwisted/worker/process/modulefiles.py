@@ -308,12 +308,13 @@ def _preload_file(path: str, full: str) -> None:
             _preload_file(path_of_part(path, part), full)
 
 
-def adopt_salt(find: Callable[[str, str], types.ModuleType | None]) -> bool:
+def adopt_salt(find: Callable[[str, str], types.ModuleType | None] | None = None) -> bool:
     """
-    Let a module import C{salt}: the package, with our exceptions in place of its own before other
-    code of it takes them from there, or ours of that name.
+    Let a module, or an SLS file that is Python, import C{salt}: the package, with our exceptions in
+    place of its own before other code of it takes them from there, or ours of that name.
 
-    @param find: what C{salt.modules.NAME} means where the package is not installed.
+    @param find: what C{salt.modules.NAME} means where the package is not installed; as before
+        if it is not given.
     @return: whether there is a C{salt} package.
     """
     if stock_directory() is None:

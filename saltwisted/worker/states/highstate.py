@@ -214,7 +214,7 @@ class HighState:
                 return self.client.cache_file(create_url(path), saltenv) or None
 
             self._renderer = Renderer(
-                LocalHost(find, self.opts, lambda: functions),
+                LocalHost(find, self.opts, lambda: functions, loaders.adopt_salt),
                 RenderSettings.of(self.opts),
                 opts=self.opts,
                 grains=loaders.grains,

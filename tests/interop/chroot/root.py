@@ -158,13 +158,16 @@ sys.exit(main(["salt-call", *sys.argv[1:]]))
 """Ours with the C{salt} package of a stock Salt behind everything else that is importable."""
 
 
-def run(side: str, work: Sequence[dict[str, Any]], net: bool = False) -> list[dict[str, Any]]:
+def run(
+    side: str, work: Sequence[dict[str, Any]], net: bool = False, places: Sequence[str] = ()
+) -> list[dict[str, Any]]:
     """
     Run commands on a fresh machine.
 
     @param side: C{ours}, the version of a stock Salt, or C{ours beside VERSION}.
     @param work: see L{driver}.
     @param net: with the network, rather than one of its own that leads nowhere.
+    @param places: more directories that the machine sees, each at its own path.
     """
     base = ready()
     python = sys.executable
@@ -191,7 +194,7 @@ def run(side: str, work: Sequence[dict[str, Any]], net: bool = False) -> list[di
                 "unshare", "--mount", "--propagation", "private", "--pid", "--fork",
                 "--kill-child", "--uts", *([] if net else ["--net"]), "/bin/sh", "-c",
                 _ENTER + f"python={python} driver={DRIVER}\n" + _RUN, "sh",
-                base, place, "yes" if net else "no", *_places(python), *others,
+                base, place, "yes" if net else "no", *_places(python), *others, *places,
             ],
             input=json.dumps(given), capture_output=True, text=True, check=False, timeout=900,
         )  # fmt: skip
