@@ -168,7 +168,7 @@ def plain(value: Any, folder: str) -> Any:
         return {
             str(key).replace(folder, "{W}"): plain(each, folder)
             for key, each in value.items()
-            if key not in ("pid", "oid")
+            if key not in ("pid", "oid", "query time")
         }
     if isinstance(value, list | tuple | set | type({}.keys())):
         return [plain(each, folder) for each in value]

@@ -87,3 +87,19 @@ class RecordedServers(ServerTestCase):
     def test_postgresRefused(self) -> None:
         """What a PostgreSQL server that does not answer leads to is what it does with stock."""
         self.check("postgres_refused")
+
+    def test_mysqlUsers(self) -> None:
+        """Users of MariaDB are made, given passwords and removed as by stock."""
+        self.check("mysql_users")
+
+    def test_mysqlDatabases(self) -> None:
+        """Databases of MariaDB are made and removed, and statements run, as by stock."""
+        self.check("mysql_databases")
+
+    def test_mysqlGrants(self) -> None:
+        """Privileges in MariaDB are granted, seen and revoked as by stock."""
+        self.check("mysql_grants")
+
+    def test_mysqlRefused(self) -> None:
+        """What a MariaDB server that does not answer leads to is what it does with stock."""
+        self.check("mysql_refused")
