@@ -314,7 +314,7 @@ STOCK: Mapping[str, str] = {
         puppet pw_group pw_user pyeapi pyenv quota rabbitmq raid rbac rbac_solaris
         rdp reg rest_pkg rest_service restartcheck ret rh_ip rh_service route
         rpm_lowpkg rpmbuild_pkgbuild rsync salt_proxy salt_version saltcheck
-        saltcloud saltcloudmod scp scp_mod scsi seed selinux shortcut slack
+        saltcloud saltcloudmod scp scp_mod scsi seed shortcut slack
         slack_notify smbios smf_service snapper snmp softwareupdate sqlite3 ssh_pkg
         ssh_pki ssh_service supervisord syslog_ng task temp textfsm textfsm_mod tls
         udev upstart_service users vagrant vsphere webutil winrepo wusa x509_v2
@@ -328,7 +328,7 @@ STOCK: Mapping[str, str] = {
         netntp netsnmp netusers ntp pkgbuild pkgng
         powercfg process proxy pyenv quota rabbitmq_cluster
         rabbitmq_plugin rabbitmq_policy rabbitmq_upstream rabbitmq_user
-        rabbitmq_vhost raid reg salt_proxy selinux shortcut ssh_pki stateconf status
+        rabbitmq_vhost raid reg salt_proxy shortcut ssh_pki stateconf status
         syslog_ng system task tls uptime winrepo wua wusa x509_v2 xattr
     """,
     "renderers": """

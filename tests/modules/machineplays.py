@@ -88,6 +88,8 @@ SUBJECTS: Mapping[str, Subject] = {
     "apache": _subject("apache", states_apache="../states/apache"),
     "apache_debian": _subject(apache="deb_apache", **_SWITCHES, release="3006"),
     "nftables": _subject("nftables"),
+    "selinux": _subject("selinux"),
+    "selinux_states": _subject(states_selinux="../states/selinux"),
     "debian_ip": _subject(ip="debian_ip"),
     "network_states": _subject(ip="debian_ip", states_network="../states/network"),
     "nftables_states": _subject("nftables", states_nftables="../states/nftables"),

@@ -11,9 +11,21 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if __package__:
-    from tests.modules.networkscripts import debian_ip, dig, network_states
+    from tests.modules.networkscripts import (
+        debian_ip,
+        dig,
+        network_states,
+        selinux,
+        selinux_states,
+    )
 else:
-    from networkscripts import debian_ip, dig, network_states
+    from networkscripts import (
+        debian_ip,
+        dig,
+        network_states,
+        selinux,
+        selinux_states,
+    )
 
 if TYPE_CHECKING:
     from tests.modules.plays import Play
@@ -955,6 +967,8 @@ SCRIPTS: dict[str, Callable[[Play], None]] = {
     "apache_debian": apache_debian,
     "nftables": nftables,
     "nftables_states": nftables_states,
+    "selinux": selinux,
+    "selinux_states": selinux_states,
     "debian_ip": debian_ip,
     "dig": dig,
     "network_states": network_states,

@@ -249,3 +249,122 @@ def dig(p: Play) -> None:
         p.call("dig.MX", "a.org", resolve)
     p.call("dig.PTR", "1.2.3.4")
     p.call("dig.SPF", "a.org", "TXT")
+
+
+BOOLEANS = """SELinux boolean                State  Default Description
+
+privoxy_connect_any            (on   ,   on)  Allow privoxy to connect any
+smartmon_3ware                 (off  ,  off)  Allow smartmon to 3ware
+mixed_up                       (on   ,  off)  Is on now
+"""
+MODULES = "100 accountsd         pp\n100 acct              pp\n400 mysql             pp disabled\n"
+
+
+def selinux(p: Play) -> None:
+    """Modes, booleans and modules of a machine whose programs are played."""
+    p.call("selinux.__virtual__")
+    p.let("programs", semanage="/x/semanage", setsebool="/x/setsebool")
+    p.call("selinux.__virtual__")
+    p.let("programs", semodule="/x/semodule")
+    p.call("selinux.__virtual__")
+    for function in ("selinux_fs_path", "getenforce", "getconfig"):
+        p.call(f"selinux.{function}")
+    for mode in ("enforcing", "Permissive", "odd", 5):
+        p.call("selinux.setenforce", mode)
+    p.answer("semanage boolean --list", BOOLEANS)
+    p.answer("semodule --list-modules=full", MODULES)
+    p.call("selinux.list_sebool")
+    p.call("selinux.list_semod")
+    for name in ("mysql", "nope"):
+        p.call("selinux.getsemod", name)
+        p.call("selinux.remove_semod", name)
+        for state in ("Enabled", "disabled", "odd"):
+            p.call("selinux.setsemod", name, state)
+    for name in ("mixed_up", "nope"):
+        p.call("selinux.getsebool", name)
+        for persist in (True, False):
+            p.call("selinux.setsebool", name, "on", persist)
+            p.call("selinux.setsebools", {name: "on", "b": False}, persist)
+    p.let("functions", **{"cp.cache_file": "/cached/x.pp"})
+    for path in ("/tmp/x.pp", "salt://x.pp"):
+        p.call("selinux.install_semod", path)
+    for kind in ("a", "f", "p", "z"):
+        p.call("selinux.filetype_id_to_string", kind)
+    p.call("selinux.port_add_policy", "tcp/8080")
+    for name, more in (("tcp/8080", {}), ("x", {"protocol": "udp", "port": "53-60"}), ("x", {})):
+        p.call("selinux.port_add_policy", name, "http_port_t", **more)
+        p.call("selinux.port_modify_policy", name, "http_port_t", sel_range="s0", **more)
+        p.call("selinux.port_delete_policy", name, **more)
+    for words in ({}, {"filetype": "f", "sel_type": "t", "sel_user": "u", "sel_level": "s0"}):
+        p.call("selinux.fcontext_delete_policy", "/srv(/.*)?", **words)
+    p.call("selinux.fcontext_delete_policy", "/srv(/.*)?", filetype="z")
+    p.answer("restorecon", "Would relabel /srv/a from u:r:old_t:s0 to u:r:new_t:s0")
+    for recursive in (True, False):
+        p.call("selinux.fcontext_policy_is_applied", "/srv", recursive)
+        p.call("selinux.fcontext_apply_policy", "/srv", recursive)
+    for answer in ("restorecon reset /srv/a context u:r:old_t:s0->x:r:new_t:s1", "odd", "", 1):
+        p.answer("restorecon", answer)
+        p.call("selinux.fcontext_apply_policy", "/srv")
+
+
+def selinux_states(p: Play) -> None:
+    """Modes, booleans, modules and rules that are there, are not, or cannot be set."""
+
+    def both(function: str, *args: Any, **words: Any) -> None:
+        for is_test in (True, False):
+            p.let("opts", test=is_test)
+            p.call(f"states/selinux.{function}", *args, **words)
+
+    for now, later in (("Enforcing", "Enforcing"), ("Permissive", "Enforcing"), ("Disabled", None)):
+        p.let("functions", **{"selinux.getenforce": now, "selinux.getconfig": later})
+        for new in ("Enforcing", "Disabled"):
+            p.let("functions", **{"selinux.setenforce": new})
+            for name in ("enforcing", "permissive", "disabled", "on", "0", "odd"):
+                both("mode", name)
+    have = {
+        "up": {"State": "on", "Default": "on", "Description": ""},
+        "half": {"State": "on", "Default": "off", "Description": ""},
+        "down": {"State": "off", "Default": "off", "Description": ""},
+    }
+    p.let("functions", **{"selinux.list_sebool": have})
+    for did in (True, False):
+        p.let("functions", **{"selinux.setsebools": did})
+        for persist in (True, False):
+            for name in (*have, "nope"):
+                for value in (True, "off", "odd"):
+                    both("boolean", name, value, persist=persist)
+            both("boolean", "x", True, booleans=["up", "down", {"half": False}], persist=persist)
+            both("boolean", "x", booleans={"up": 1, "down": 0}, persist=persist)
+    modules = {n: {"Enabled": n == "on", "Version": None} for n in ("on", "off")}
+    p.let("functions", **{"selinux.list_semod": modules})
+    for did in (True, False):
+        fakes = ("setsemod", "install_semod", "remove_semod")
+        p.let("functions", **{f"selinux.{name}": did for name in fakes})
+        for name in ("on", "off", "nope"):
+            for state in ("Enabled", "disabled", True):
+                both("module", name, state)
+            both("module", name, version="1")
+            both("module", name, install=True, remove=True)
+            p.call("states/selinux.module", name, install=True, source="/x.pp")
+            p.call("states/selinux.module", name, remove=True)
+            p.call("states/selinux.module_install", name)
+            p.call("states/selinux.module_remove", name)
+    rule = {"sel_type": "t", "filetype": "all files", "sel_user": "u", "sel_level": "s0"}
+    for code in (0, 1):
+        done = {"retcode": code, "stderr": "no"}
+        rules = ("fcontext_add", "fcontext_delete", "port_add", "port_modify", "port_delete")
+        p.let("functions", **{f"selinux.{name}_policy": done for name in rules})
+        for now_there in (rule, None):
+            p.let("functions", **{"selinux.fcontext_get_policy": now_there})
+            p.let("functions", **{"selinux.port_get_policy": now_there})
+            p.let("functions", **{"selinux.filetype_id_to_string": "all files"})
+            both("fcontext_policy_present", "/srv", "t")
+            if not (now_there and code):
+                both("fcontext_policy_absent", "/srv")
+            both("port_policy_present", "tcp/80", "t")
+            both("port_policy_absent", "tcp/80")
+    for text in ("", "Would"):
+        p.let("functions", **{"selinux.fcontext_policy_is_applied": text})
+        applied = {"retcode": 0, "changes": {"/srv": {"old": {}, "new": {}}}}
+        p.let("functions", **{"selinux.fcontext_apply_policy": applied})
+        both("fcontext_policy_applied", "/srv")

@@ -66,6 +66,14 @@ class MachinePlays(SynchronousTestCase):
         """Name servers are asked with stock's words, and their answers read as by stock."""
         self.check("dig")
 
+    def test_selinux(self) -> None:
+        """Modes, booleans, modules and rules of SELinux are read and set as by stock."""
+        self.check("selinux")
+
+    def test_selinuxStates(self) -> None:
+        """Modes, booleans, modules and rules are forecast, set and refused as by stock."""
+        self.check("selinux_states")
+
     def test_sysfs(self) -> None:
         """Attributes of the kernel's objects are read, listed and written as by stock."""
         self.check("sysfs")
