@@ -346,7 +346,10 @@ class Caller:
 
         @raises KeyError: there is none of this name.
         """
-        return self._loaders.modules[fun](*args, **kwargs)
+        from saltwisted.worker.masking import answering
+
+        with answering(fun):
+            return self._loaders.modules[fun](*args, **kwargs)
 
     def function(self, fun: str, *args: Any, **kwargs: Any) -> Any:
         """As L{cmd}."""

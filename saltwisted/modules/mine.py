@@ -12,6 +12,7 @@ from typing import Any
 
 from saltwisted.modules import _data
 from saltwisted.worker.exceptions import SaltClientError, SaltInvocationError, SaltReqTimeoutError
+from saltwisted.worker.masking import answering
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +71,8 @@ def _call(name: str, args: Any, words: dict[str, Any]) -> Any:
     missing = [arg for arg in required[len(positional) :] if arg not in keywords]
     if missing:
         raise SaltInvocationError(f"Missing arguments: {', '.join(missing)}")
-    return function(*positional, **keywords)
+    with answering(name):
+        return function(*positional, **keywords)
 
 
 def _store(values: dict[str, Any], clear: bool = False) -> Any:

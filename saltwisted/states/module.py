@@ -13,6 +13,7 @@ from typing import Any
 
 from saltwisted.domain.jid import jid_at
 from saltwisted.worker.exceptions import SaltInvocationError
+from saltwisted.worker.masking import answering
 from saltwisted.worker.process.call import argspec
 
 log = logging.getLogger(__name__)
@@ -147,7 +148,8 @@ def _called(name: str, returner: Any, given: Any) -> Any:
         raise SaltInvocationError(
             f"Function expects {len(required)} positional parameters, got only {given_count}"
         )
-    value = function(*args, **keywords)
+    with answering(name):
+        value = function(*args, **keywords)
     _hand_on(returner, name, value)
     return value
 
@@ -206,7 +208,8 @@ def _old_form(name: Any = None, **kwargs: Any) -> dict[str, Any]:
             answer.update(comment=f"'{spec.keywords}' must be a dict.", result=False)
             return answer
     try:
-        value = __salt__[name](*args, **keywords)
+        with answering(name):
+            value = __salt__[name](*args, **keywords)
     except Exception as error:  # whatever went wrong is this state's failure
         comment = f"Module function {name} threw an exception. Exception: {error}"
         answer.update(comment=comment, result=False)

@@ -1,10 +1,10 @@
 """
 When a pillar value may be shown.
 
-Since Salt 3008 the C{pillar} functions answer a person with every text replaced
-by stars, and a template with the plain value. Which of the two is asking is a
-property of the call chain, so it is a context variable: code that renders a
-template does so under L{plain_pillar}.
+Since Salt 3008 the C{pillar} functions answer a person with every text replaced by stars. What a
+person asks for is one function of a job, and L{answering} says that it is called now; so is one
+whose answer is kept or told by another's: the mine's, and that of C{module.run}. Whoever else
+asks, a module, a template, a pillar, works with the value, and gets it.
 
 A state with C{no_log: True} tells nothing of what it was given: not in its result, wherever that
 is made, nor by its name, which is often a command, nor in what is kept of its run.
@@ -19,7 +19,17 @@ from typing import Any
 
 from saltwisted.domain.secrecy import redact
 
-_masked: ContextVar[bool] = ContextVar("masked", default=True)
+_masked: ContextVar[bool] = ContextVar("masked", default=False)
+
+
+@contextmanager
+def answering(fun: str) -> Iterator[None]:
+    """Within this block a function is called whose answer is shown or stored as it is."""
+    token = _masked.set(fun.partition(".")[0] == "pillar")
+    try:
+        yield
+    finally:
+        _masked.reset(token)
 
 
 @contextmanager

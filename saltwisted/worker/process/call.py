@@ -25,6 +25,7 @@ from saltwisted.worker.exceptions import (
     SaltClientError,
     SaltInvocationError,
 )
+from saltwisted.worker.masking import answering
 from saltwisted.worker.process.latefunctions import LoadedFunctions
 from saltwisted.worker.process.loader import Loaders
 from saltwisted.worker.process.modulefiles import HERE
@@ -263,17 +264,18 @@ def call(
         )
     if opts.get("sudo_user") and executors[-1] != "sudo":
         executors = [*executors[:-1], "sudo"]
-    for executor in executors:
-        own = _EXECUTORS.get(executor)
-        if own is not None:
-            value = own(loaders, job, function, positional, keywords)
-        else:
-            full = f"{executor}.execute"
-            if full not in loaders["executors"]:
-                raise SaltInvocationError(f"Executor '{executor}' is not available")
-            value = loaders["executors"][full](opts, dict(job), function, positional, keywords)
-        if value is not None:
-            return value
+    with answering(name):
+        for executor in executors:
+            own = _EXECUTORS.get(executor)
+            if own is not None:
+                value = own(loaders, job, function, positional, keywords)
+            else:
+                full = f"{executor}.execute"
+                if full not in loaders["executors"]:
+                    raise SaltInvocationError(f"Executor '{executor}' is not available")
+                value = loaders["executors"][full](opts, dict(job), function, positional, keywords)
+            if value is not None:
+                return value
     return None
 
 
