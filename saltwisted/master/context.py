@@ -107,6 +107,16 @@ class GitRemotes(Protocol):
         ...
 
 
+class Executing(Protocol):
+    """Execution functions in processes of this master; L{saltwisted.master.site}."""
+
+    async def execute(
+        self, run: Any, fun: str, arg: Sequence[Any], kwarg: Mapping[str, Any], with_pillar: bool
+    ) -> Any:
+        """Call one."""
+        ...
+
+
 @frozen(kw_only=True)
 class Context(Ground):
     """
@@ -116,6 +126,7 @@ class Context(Ground):
     @ivar chunks: the places for large pieces of files in memory.
     @ivar reactions: what this master reacts to.
     @ivar git: the remotes of C{gitfs}.
+    @ivar execution: execution functions on the master's machine.
     @ivar orchestrating: orchestrations that run in this master.
     """
 
@@ -130,6 +141,7 @@ class Context(Ground):
     chunks: Chunks = field(factory=Chunks)
     reactions: Reactions = field(factory=Reactions)
     git: GitRemotes = field(factory=NoGit)
+    execution: Executing | None = None
 
     @classmethod
     def of(cls, ground: Ground, **parts: Any) -> Context:

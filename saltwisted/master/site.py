@@ -1,5 +1,6 @@
 """
-Runners and wheel functions of a site's own: C{runner_dirs}, C{_runners}, C{wheel_dirs}, C{_wheel}.
+Runners and wheel functions of a site's own: C{runner_dirs}, C{_runners}, C{wheel_dirs}, C{_wheel};
+and execution functions that are called on the master, C{salt.cmd}.
 
 The master executes none of them. A process lists what there is whenever a file has changed, and
 each call has a process of its own (L{saltwisted.worker.process.sitework}), with a limit of time.
@@ -100,7 +101,7 @@ class SiteFunctions(Mapping[str, IFunctionModule]):
     """
     Modules of one kind by name. Reactor thread only.
 
-    @param kind: C{runners} or C{wheel}.
+    @param kind: C{runners} or C{wheel}, or C{modules} for L{execute} alone.
     @param ours: those of the same kind that the master has itself.
     """
 
@@ -116,7 +117,7 @@ class SiteFunctions(Mapping[str, IFunctionModule]):
         self._ground = ground
         self._workers = workers
         self._kind = kind
-        self._word = {"runners": "runner"}.get(kind, kind)
+        self._word = {"runners": "runner", "modules": "function"}.get(kind, kind)
         self._ours = ours
         self._modules: dict[str, Module] = {}
         self._stamp: Stamp = ()
@@ -225,10 +226,26 @@ class SiteFunctions(Mapping[str, IFunctionModule]):
         vars(function).update(__signature__=signature_of(about["parameters"]))
         return function
 
+    async def execute(
+        self, run: Run, fun: str, arg: Sequence[Any], kwarg: Mapping[str, Any], with_pillar: bool
+    ) -> Any:
+        """
+        Call an execution function, ours or the site's, on this machine as the master's user.
+
+        @param with_pillar: C{__pillar__} is that of the master's own id, and not empty.
+        """
+        return await self._call(fun, "salt.cmd", run, arg, kwarg, with_pillar)
+
     # -- a call ------------------------------------------------------------------------
 
     async def _call(
-        self, name: str, path: str, call: Any, arg: Sequence[Any], kwarg: Mapping[str, Any]
+        self,
+        name: str,
+        path: str,
+        call: Any,
+        arg: Sequence[Any],
+        kwarg: Mapping[str, Any],
+        with_pillar: bool = False,
     ) -> Any:
         if self._running >= MOST:
             raise RemoteError(
@@ -243,6 +260,7 @@ class SiteFunctions(Mapping[str, IFunctionModule]):
             "fun": name,
             "arg": list(arg),
             "kwarg": dict(kwarg),
+            "with_pillar": with_pillar,
             "jid": call.jid,
             "tag": tag,
             "user": run.user if run else call.actor,

@@ -267,6 +267,7 @@ class Master:
             ground,
             dispatcher=dispatcher,
             calls=calls,
+            execution=SiteFunctions(ground, stores.warm, "modules", {}),
             schedule=self.schedule_control,
             orchestrating=self.orchestrating,
             logins=Logins(

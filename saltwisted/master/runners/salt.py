@@ -1,12 +1,31 @@
 """
-The C{salt} runner: execution functions on minions, as from C{salt}.
+The C{salt} runner: execution functions on minions, as from C{salt}, and on the master itself.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from saltwisted.errors import RemoteError
 from saltwisted.master.runner_table import NOBODY, Run, Runner
+
+
+async def cmd(run: Run, fun: str, *args: Any, **kwargs: Any) -> Any:
+    """
+    Call an execution function on the master, in a process of its own, as the master's user.
+
+    with_pillar
+        Compile the pillar of the master's own id for it. Without, it is empty.
+
+    CLI Example::
+
+        salt-run salt.cmd test.ping
+        salt-run salt.cmd mymod.myfunc with_pillar=True
+    """
+    if run.ctx.execution is None:
+        raise RemoteError("SaltRunnerError", "this master executes no functions itself")
+    with_pillar = bool(kwargs.pop("with_pillar", False))
+    return await run.ctx.execution.execute(run, fun, args, kwargs, with_pillar)
 
 
 async def execute(
@@ -48,4 +67,4 @@ async def execute(
     return found
 
 
-FUNCTIONS: dict[str, Runner] = {"execute": execute}
+FUNCTIONS: dict[str, Runner] = {"cmd": cmd, "execute": execute}

@@ -8,7 +8,8 @@ change the environment. What is to be done comes as a map with C{do}:
    "parameters"}}}}, "problems": [[path, text], ...]}}. Each file is named by C{begins} before it is
    executed, so that one that ends or halts the process is known. Files in C{without} are left out;
  - C{call}: C{kind}, C{fun}, C{arg}, C{kwarg}, C{jid}, C{tag}, C{user}; C{ours} are the functions
-   of this kind that the master has itself. The answer is C{{"value", "retcode"}} or C{{"error"}}.
+   of this kind that the master has itself. Of the kind C{modules}, an execution function, with
+   C{with_pillar}. The answer is C{{"value", "retcode"}} or C{{"error"}}.
 
 The process tells besides: C{say} and C{complain}, what was written on its standard output and
 error, C{log}, and C{progress}, an event of the run.
@@ -31,6 +32,8 @@ from typing import Any
 from saltwisted.errors import TransportClosed
 from saltwisted.worker.control import ControlClient
 from saltwisted.worker.fileclient import file_client
+from saltwisted.worker.masking import answering
+from saltwisted.worker.process.late import late
 from saltwisted.worker.process.latefunctions import LoadedFunctions
 from saltwisted.worker.process.loader import Loader, Loaders, make_grains
 from saltwisted.worker.process.main import UMASK, DaemonLog, NoMaster, log_to
@@ -39,7 +42,7 @@ from saltwisted.worker.servedfiles import ServedFiles
 
 CHUNK = 1 << 16
 """Bytes of output that are told at once, and the longest line that is told whole."""
-WORDS = {"runners": "runner", "wheel": "wheel"}
+WORDS = {"runners": "runner", "wheel": "wheel", "modules": "function"}
 
 
 class OwnWords:
@@ -135,10 +138,20 @@ def surroundings(
     served = ServedFiles(client) if folder else None
     read = {**opts, "cachedir": folder} if folder else opts
     kind = str(payload["kind"])
+    beside: dict[str, Any] = {"runners": {}, "wheel": {}}
+    if kind in beside:
+        beside[kind] = {name: partial(_of_master, opts, kind, name) for name in payload["ours"]}
+    grains = late(lambda: make_grains(opts))
+
+    def pillar() -> dict[str, Any]:
+        from saltwisted.worker.pillar.work import PillarWorker
+
+        return PillarWorker(opts).value({"id": opts["id"], "grains": grains()})
+
     return Loaders(
         opts,
-        grains=lambda: make_grains(opts),
-        pillar={},
+        grains=grains,
+        pillar=pillar if payload.get("with_pillar") else {},
         master=master,
         fileclient=lambda: file_client(read, master, served=served),
         stock=False,
@@ -148,11 +161,7 @@ def surroundings(
             "__tag__": payload.get("tag", ""),
             "__jid_event__": Events(client),
         },
-        beside={
-            "runners": {},
-            "wheel": {},
-            kind: {name: partial(_of_master, opts, kind, name) for name in payload["ours"]},
-        },
+        beside=beside,
     )
 
 
@@ -200,8 +209,11 @@ def called(loaders: Loaders, payload: Mapping[str, Any]) -> dict[str, Any]:
     try:
         function = loaders[kind].get(fun)
         if function is None:
-            return {"error": loaders[kind].missing_fun_string(fun)}
-        value = function(*payload["arg"], **payload["kwarg"])
+            why = loaders[kind].missing_fun_string(fun)
+            # What stock's salt.cmd answers is this text
+            return {"value": why, "retcode": 0} if kind == "modules" else {"error": why}
+        with answering(fun):
+            value = function(*payload["arg"], **payload["kwarg"])
         return {"value": value, "retcode": loaders.context.get("retcode", 0)}
     except BaseException as error:
         if type(error).__name__ == "NotImplemented":
