@@ -230,19 +230,24 @@ class Master:
             seams.git,
         )
 
+    def _calls(self, ground: Ground, dispatcher: Dispatcher) -> Calls:
+        """Runner and wheel functions, ours and the site's."""
+        warm = self.stores.warm
+        return Calls(
+            ground,
+            dispatcher.new_jid,
+            dispatcher.chosen,
+            [SiteFunctions(ground, warm, "runners", runner_table.ours())],
+            [SiteFunctions(ground, warm, "wheel", wheel_table.ours())],
+        )
+
     def _context(self, seams: Seams) -> Context:
         """What the handlers may use: the ground, and the parts that stand on it."""
         stores = self.stores
         ground = self._ground(seams)
         dispatcher = Dispatcher(ground, stores.jids, stores.warm)
         signins = SignIns(ground, stores.identity, stores.crypto_threads)
-        calls = Calls(
-            ground,
-            dispatcher.new_jid,
-            dispatcher.chosen,
-            [SiteFunctions(ground, stores.warm, "runners", runner_table.ours())],
-            [SiteFunctions(ground, stores.warm, "wheel", wheel_table.ours())],
-        )
+        calls = self._calls(ground, dispatcher)
         self.schedule = MasterSchedule(
             ground,
             calls,

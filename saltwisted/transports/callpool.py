@@ -161,7 +161,15 @@ class CallPool:
         asking: Deferred[Any] = Deferred()
         worker.asking = asking
         age = self._clock.seconds() - worker.born
-        if worker not in self._workers or worker.stale:
+        if args.get("harm"):
+            self.log.warn(
+                "a worker process of {entry} ends: {harm}",
+                entry=self._entry,
+                harm=str(args["harm"])[:1000],
+            )
+            self._dismiss(worker)
+            self._feed()
+        elif worker not in self._workers or worker.stale:
             self._dismiss(worker)
         elif worker.calls >= self._limits.calls or age > self._limits.age:
             self._dismiss(worker)

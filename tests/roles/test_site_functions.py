@@ -13,6 +13,7 @@ from typing import Any, cast
 from twisted.internet import reactor
 from twisted.internet.defer import maybeDeferred
 from twisted.internet.task import deferLater
+from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import TestCase
 
 from saltwisted.config.options import MasterConfig
@@ -291,6 +292,12 @@ def ext_pillar(minion_id, pillar, how):
     os.environ["SITE"] = "1"
     sys.path.append("/site")
     os.chdir("/")
+    if minion_id == "patches":
+        import json
+        import saltwisted.worker.pillar.external as external
+        from saltwisted.domain.render.pipeline import Renderer
+        json.dumps = external.Sources = None
+        Renderer.file = lambda *args, **kwargs: {}
     if minion_id == "forks":
         os.fork()
     if minion_id == "ends":
@@ -308,8 +315,12 @@ class PillarTests(TestCase):
     async def test_put_back(self) -> None:
         """
         What it changes of its process is put back before the next minion's; of two processes that
-        come back from it one answers; one that ends its process costs that pillar alone.
+        come back from it one answers; one that ends its process costs that pillar alone. One that
+        patches ours is named, and its process serves no other.
         """
+        events: list[Any] = []
+        globalLogPublisher.addObserver(events.append)
+        self.addCleanup(globalLogPublisher.removeObserver, events.append)
         base = Path(tempfile.mkdtemp(dir="/tmp"))
         self.addCleanup(shutil.rmtree, base)
         (base / "ext" / "pillar").mkdir(parents=True)
@@ -337,4 +348,13 @@ class PillarTests(TestCase):
         self.assertEqual(await seen("m2"), first)
         with self.assertRaisesRegex(RemoteError, "exited with status 3"):
             await seen("ends")
-        self.assertEqual((await seen("m3"))[:3], first[:3])
+        third = await seen("m3")
+        self.assertEqual(third[:3], first[:3])
+        self.assertEqual(await seen("patches"), third)
+        after = await seen("m4")
+        self.assertEqual(after[:3], first[:3])
+        self.assertNotEqual(after[3], third[3])
+        (said,) = [event["harm"] for event in events if "harm" in event]
+        self.assertIn("ext/pillar/mine.py has replaced ", said)
+        for name in ("json.dumps", "external.Sources", "pipeline.Renderer.file"):
+            self.assertIn(name, said)

@@ -6,6 +6,12 @@ from __future__ import annotations
 
 import os
 import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+_KINDS = (types.FunctionType, types.BuiltinFunctionType, type)
+_ABSENT = object()
 
 
 class AsBefore:
@@ -20,6 +26,39 @@ class AsBefore:
         self._environ = dict(os.environ)
         self._paths = list(sys.path)
         self._folder = _folder()
+        self._known: dict[str, dict[str, Any]] = {}
+        self._files: list[str] = []
+
+    def begins(self, path: str) -> None:
+        """A file of the site's is executed now: what there is before it is ours."""
+        if path not in self._files:
+            self._files.append(path)
+        for name, module in list(sys.modules.items()):
+            if name not in self._known and not name.startswith(LOADED):
+                self._known[name] = dict(_functions(module))
+
+    def harm(self) -> str:
+        """
+        What code of the site's has put in the place of functions and classes that were there
+        before, in a sentence that names its files; C{""}: nothing.
+        """
+        changed = [
+            (f"{name}.{key}", now)
+            for name, known in self._known.items()
+            if (module := sys.modules.get(name)) is not None
+            for key, value in known.items()
+            if (now := _value(module, key)) is not value
+        ]
+        if not changed:
+            return ""
+        whole = {name for name, _ in changed}
+        # Of a class that is another one, its methods need no word
+        changed = [each for each in changed if each[0].rpartition(".")[0] not in whole]
+        files = {
+            now.__code__.co_filename for _, now in changed if isinstance(now, types.FunctionType)
+        }
+        named = sorted(files & set(self._files)) or self._files
+        return f"{', '.join(named)} has replaced {', '.join(name for name, _ in changed[:10])}"
 
     def put_back(self) -> None:
         """Undo what was changed. A process that was forked meanwhile ends here."""
@@ -32,6 +71,43 @@ class AsBefore:
             sys.path[:] = self._paths
         if self._folder and _folder() != self._folder:
             os.chdir(self._folder)
+
+
+LOADED = "saltwisted.loaded."
+"""Modules that belong to a loader: each is made anew."""
+
+watching: list[AsBefore] = []
+"""Who has to know of files of the site's, in a process that works for several one after another."""
+
+
+def begins(path: str) -> None:
+    """A file of the site's is executed now."""
+    for each in watching:
+        each.begins(path)
+
+
+def _functions(module: Any) -> Iterator[tuple[str, Any]]:
+    """Public functions and classes of a module, and of classes of ours the methods."""
+    space = getattr(module, "__dict__", {})
+    for key, value in list(space.items()):
+        if key.startswith("_") or not isinstance(value, _KINDS):
+            continue
+        yield key, value
+        if isinstance(value, type) and value.__module__ == module.__name__:
+            if not module.__name__.startswith("saltwisted."):
+                continue
+            for name, member in list(vars(value).items()):
+                if isinstance(member, types.FunctionType):
+                    yield f"{key}.{name}", member
+
+
+def _value(module: Any, key: str) -> Any:
+    """What is there now under a name that L{_functions} has told."""
+    first, _, rest = key.partition(".")
+    value = module.__dict__.get(first, _ABSENT)
+    if rest:
+        return vars(value).get(rest, _ABSENT) if isinstance(value, type) else _ABSENT
+    return value
 
 
 def _folder() -> str:

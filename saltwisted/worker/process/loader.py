@@ -33,6 +33,7 @@ import types
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from saltwisted.worker.process.asbefore import begins as noted
 from saltwisted.worker.process.catalogue import Catalogue
 from saltwisted.worker.process.elsewhere import why_missing
 from saltwisted.worker.process.extensions import is_offered
@@ -116,7 +117,7 @@ class Loaders:
         stock: bool = True,
         extra: Mapping[str, Any] | None = None,
         beside: Mapping[str, Mapping[str, Any]] | None = None,
-        begins: Callable[[str], None] = lambda path: None,
+        begins: Callable[[str], None] = noted,
     ) -> None:
         self._grains = late(opts.get("grains") if grains is None else grains)
         self._pillar = late(opts.get("pillar") if pillar is None else pillar)
@@ -290,16 +291,15 @@ class Loader(LateFunctions):
         self._exhausted: set[str] = set()
         self._of_site: set[str] = set()
         self._whole = False
-        tag = self.tag
-        option = f"disable_{tag}{'' if tag.endswith('s') else 's'}"
+        option = f"disable_{self.tag}{'' if self.tag.endswith('s') else 's'}"
         disabled = frozenset(loaders.opts.get(option) or ())
         stock = loaders.stock and kind != "grains"
         prepare = functools.partial(adopt_salt, loaders.module_of)
-        own = kind not in loaders.beside
-        self._beside = loaders.beside.get(kind, {})
+        self._beside = loaders.beside.get(kind)
+        own = self._beside is None
         self._catalogue = Catalogue(self.spec, loaders.opts, disabled, stock, prepare, own)
-        allowed = loaders.opts.get("whitelist_modules") if kind == "modules" else None
-        self.whitelist = frozenset(allowed or ())
+        allowed = "whitelist_modules" if kind == "modules" else ""
+        self.whitelist = frozenset(loaders.opts.get(allowed) or ())
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or "loaded_modules" not in self.__dict__:
@@ -338,7 +338,7 @@ class Loader(LateFunctions):
                     self._load(file)
             for file in self._catalogue.stock().values():
                 self._load(file)
-            for name in self._beside:
+            for name in self._beside or ():
                 _take_beside(self, name.partition(".")[0])
             self._whole = True
 
@@ -687,7 +687,9 @@ class Loader(LateFunctions):
 
 def _take_beside(loader: Loader, module: str) -> bool:
     """Take the functions of a module that is not executed here; whether there is one."""
-    found = {name: f for name, f in loader._beside.items() if name.partition(".")[0] == module}
+    found = {
+        name: f for name, f in (loader._beside or {}).items() if name.partition(".")[0] == module
+    }
     if found and module not in loader.loaded_modules:
         dict.update(loader, found)
         loader.loaded_modules.add(module)
@@ -696,9 +698,7 @@ def _take_beside(loader: Loader, module: str) -> bool:
 
 def _replaced(loader: Loader, file: str) -> types.ModuleType | None:
     """Ours, for the module of the site's that takes its place and imports it by its name."""
-    for each in loader._catalogue.replaced(file):
-        loaded = loader._execute(each)
-        for module, code in loaded:
-            loader._inject(module, code)
-        return loaded[0][0]
-    return None
+    loaded = [pair for each in loader._catalogue.replaced(file) for pair in loader._execute(each)]
+    for module, code in loaded:
+        loader._inject(module, code)
+    return loaded[0][0] if loaded else None

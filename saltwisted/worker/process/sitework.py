@@ -144,9 +144,8 @@ def surroundings(
     grains = late(lambda: make_grains(opts))
 
     def pillar() -> dict[str, Any]:
-        from saltwisted.worker.pillar.work import PillarWorker
-
-        return PillarWorker(opts).value({"id": opts["id"], "grains": grains()})
+        made = import_module("saltwisted.compat.pillar").Pillar(opts, grains(), opts["id"], None)
+        return dict(made.compile_pillar())
 
     return Loaders(
         opts,

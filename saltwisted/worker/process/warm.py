@@ -477,10 +477,11 @@ def serve_calls(entry: Entry, client: ControlClient, facts: Facts) -> int:
     The operation C{work} answers with a packed payload, or C{None} for the end.
     """
     from saltwisted.errors import SaltwistedError, TransportClosed
-    from saltwisted.worker.process.asbefore import AsBefore
+    from saltwisted.worker.process import asbefore
 
     result: dict[str, Any] = {}
-    before = AsBefore()
+    before = asbefore.AsBefore()
+    asbefore.watching[:] = [before]
     while True:
         try:
             payload = client.call_within(None, "work", **result)
@@ -504,3 +505,6 @@ def serve_calls(entry: Entry, client: ControlClient, facts: Facts) -> int:
                     "details": None if known else traceback.format_exc(),
                 }
             }
+        harm = before.harm()
+        if harm:
+            result["harm"] = harm
