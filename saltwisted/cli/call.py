@@ -173,9 +173,13 @@ class SaltCall:
                     console.say(f"{name}:\n{function.__doc__}\n")
             return 0
         if self.fun not in functions:
+            self.around.witness.put_back()
             return self._unknown()
         ret: dict[str, Any] = {"jid": _new_jid()}
-        status = self._call(ret)
+        try:
+            status = self._call(ret)
+        finally:
+            self.around.witness.put_back()
         if status is not None:
             return status
         outputter = getattr(functions[self.fun], "__outputter__", None)
@@ -275,6 +279,7 @@ class SaltCall:
                 self.loaders["returners"][f"{name}.returner"](ret)
             except Exception as error:
                 console.log("error", f"The returner {name} failed: {type(error).__name__}: {error}")
+        self.around.witness.put_back()
         if not self.local and not self.options.no_return_event:
             self.around.tell_master(ret)
         elif self.opts.get("cache_jobs"):

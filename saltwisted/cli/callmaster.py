@@ -20,6 +20,7 @@ from saltwisted.worker.control import ControlClient
 from saltwisted.worker.exceptions import SaltClientError
 from saltwisted.worker.process.loader import Loaders, make_grains
 from saltwisted.worker.process.main import DaemonLink, MasterLink, NoMaster
+from saltwisted.worker.process.witness import Witness
 
 PRIVATE_MINION = (
     "import sys; from twisted.internet import reactor; from saltwisted.roles.caller import main; "
@@ -36,11 +37,13 @@ class Surroundings:
     Salt's surroundings for one function, each part made when it is first asked for.
 
     @ivar loaders: the modules.
+    @ivar witness: says which file of the site's has ended the command.
     """
 
     def __init__(self, line: CommandLine, local: bool) -> None:
         self._line = line
         self._opts = line.opts
+        self.witness = Witness()
         self._child: subprocess.Popen[bytes] | None = None
         self._client = None if local else self._connect()
         master: Any = Alone(self._opts) if self._client is None else MasterLink(self._client)
@@ -63,6 +66,7 @@ class Surroundings:
 
     def close(self) -> None:
         """Hang up; a private minion ends with that."""
+        self.witness.close()
         if self._client is not None:
             self._client.close()
         if self._child is not None:

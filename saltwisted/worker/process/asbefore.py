@@ -8,7 +8,8 @@ import os
 import sys
 import types
 from collections.abc import Iterator
-from typing import Any
+from contextlib import suppress
+from typing import Any, Protocol
 
 _KINDS = (types.FunctionType, types.BuiltinFunctionType, type)
 _ABSENT = object()
@@ -70,14 +71,23 @@ class AsBefore:
         if sys.path != self._paths:
             sys.path[:] = self._paths
         if self._folder and _folder() != self._folder:
-            os.chdir(self._folder)
+            with suppress(OSError):  # it may be gone
+                os.chdir(self._folder)
 
 
 LOADED = "saltwisted.loaded."
 """Modules that belong to a loader: each is made anew."""
 
-watching: list[AsBefore] = []
-"""Who has to know of files of the site's, in a process that works for several one after another."""
+
+class Watching(Protocol):
+    """Who has to know of files of the site's."""
+
+    def begins(self, path: str) -> None:
+        """One is executed now."""
+
+
+watching: list[Watching] = []
+"""Those of this process."""
 
 
 def begins(path: str) -> None:

@@ -278,7 +278,7 @@ class Loader(LateFunctions):
         self.loaders = loaders
         self.kind = kind
         self.spec = KINDS[kind]
-        self.tag = self.spec.tag
+        tag = self.tag = self.spec.tag
         self.opts = loaders.opts
         self.pack = loaders.pack
         self.pack_self = SELF.get(kind)
@@ -291,7 +291,7 @@ class Loader(LateFunctions):
         self._exhausted: set[str] = set()
         self._of_site: set[str] = set()
         self._whole = False
-        option = f"disable_{self.tag}{'' if self.tag.endswith('s') else 's'}"
+        option = f"disable_{tag}{'' if tag.endswith('s') else 's'}"
         disabled = frozenset(loaders.opts.get(option) or ())
         stock = loaders.stock and kind != "grains"
         prepare = functools.partial(adopt_salt, loaders.module_of)

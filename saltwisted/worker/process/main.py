@@ -24,6 +24,7 @@ from saltwisted.errors import RemoteError, TransportClosed
 from saltwisted.worker.control import ControlClient
 from saltwisted.worker.exceptions import SaltClientError, SaltReqTimeoutError
 from saltwisted.worker.jobfiles import Outbox, command_name, failed, remove_quietly, write_proc
+from saltwisted.worker.process import asbefore
 from saltwisted.worker.process.call import execute
 from saltwisted.worker.process.loader import Loaders, make_grains
 from saltwisted.worker.process.warm import Facts, name_process
@@ -200,6 +201,24 @@ def settle_process(name: str) -> None:
     faulthandler.enable(file=sys.stderr)
 
 
+class Told:
+    """
+    Tells the daemon which file of the site's is executed, also of those that grains execute.
+
+    @param client: the daemon.
+    """
+
+    def __init__(self, client: ControlClient) -> None:
+        self._client = client
+
+    def begins(self, path: str) -> None:
+        """It is executed now."""
+        try:
+            self._client.notify("begins", path=path)
+        except TransportClosed:
+            log.debug("nobody is told that %s is executed", path)
+
+
 def job_loaders(client: ControlClient, facts: Mapping[str, Any]) -> Loaders:
     """
     Salt's surroundings for a job: options, grains and pillar from the daemon's facts.
@@ -220,12 +239,7 @@ def job_loaders(client: ControlClient, facts: Mapping[str, Any]) -> Loaders:
 
         return make(opts, master)
 
-    def begins(path: str) -> None:
-        try:
-            client.notify("begins", path=path)
-        except TransportClosed:
-            log.debug("nobody is told that %s is executed", path)
-
+    asbefore.watching[:] = [Told(client)]
     return Loaders(
         opts,
         grains=grains,
@@ -233,7 +247,6 @@ def job_loaders(client: ControlClient, facts: Mapping[str, Any]) -> Loaders:
         master=master,
         daemon=DaemonLink(client),
         fileclient=file_client,
-        begins=begins,
     )
 
 
@@ -273,7 +286,9 @@ def run_job(payload: Mapping[str, Any], client: ControlClient, facts: Facts) -> 
         _tell(client, _progress(opts["id"], job, number, value))
 
     blackouts = payload.get("blackouts", ())
+    before = asbefore.AsBefore()
     ret = guarded(lambda: execute(loaders, job, blackouts=blackouts, progress=progress), job)
+    before.put_back()
     # Before any disk or returner has it; what the daemon asks for itself has no mark
     ret = dict(told(ret))
     if "schedule" in job:

@@ -170,15 +170,21 @@ _stock: str | None = _UNKNOWN
 
 
 class ImportPaths:
-    """C{sys.path} with some directories added at its end, for a while."""
+    """
+    C{sys.path} with some directories added at its end, while a file is executed. Of two processes
+    that come back from it, since it has forked, the new one ends.
+    """
 
     def __init__(self, paths: list[str]) -> None:
+        self._pid = os.getpid()
         self._paths = [path for path in paths if path not in sys.path]
 
     def __enter__(self) -> None:
         sys.path.extend(self._paths)
 
     def __exit__(self, *args: object) -> None:
+        if os.getpid() != self._pid:
+            os._exit(0)
         for path in self._paths:
             if path in sys.path:
                 sys.path.remove(path)
