@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from typing import Any
 
 from attrs import evolve
@@ -15,9 +16,9 @@ from twisted.internet.defer import maybeDeferred
 from saltwisted.config.git import GitRemote
 from saltwisted.config.options import MasterConfig
 from saltwisted.domain.git.mapping import Tip
-from saltwisted.errors import StoreError
+from saltwisted.errors import ConfigError, StoreError
 from saltwisted.parts import IFileSource
-from saltwisted.stores.git.objects import Repository
+from saltwisted.stores.git.objects import Repository, library
 from saltwisted.stores.git.source import GitFiles, GitView, Served
 from saltwisted.stores.roots.tree import Listing
 from saltwisted.stores.sources.table import FILE_SOURCES
@@ -96,7 +97,10 @@ class GitContractTests(FileSourceContract, GitSourceTestCase):
                 self.assertEqual(found is None, path in ("lost", "round", "www"), path)
 
     def test_through_links(self) -> None:
-        """What a link to a directory leads to is served by its path, though it is not listed."""
+        """
+        What a link to a directory leads to is served by its path, though it is not listed
+        (pains-next 3.14).
+        """
         source = self.source()
         for path in THROUGH_LINKS:
             self.assertIsNotNone(source.find("base", path), path)
@@ -151,7 +155,7 @@ class OddTests(GitSourceTestCase):
         self.assertEqual(self.value(source.listing("base")).links["abs"], "/etc/passwd")
 
     def test_module(self) -> None:
-        """A submodule is not there, as in Salt."""
+        """A submodule is not there, as in Salt, and is no traceback (pains-next 3.14)."""
         repo = self.repo()
         tree = repo.tree(("100644", b"a", repo.blob(b"a")), ("160000", b"mod", "1" * 40))
         repo.branch("master", tree)
@@ -250,6 +254,31 @@ class DamageTests(GitSourceTestCase):
 
         self.assertTrue(work.serve(request)["damaged"])
         self.assertEqual(os.listdir(self.path("cache", "source", "files")), [])
+
+
+class ColdTests(GitSourceTestCase):
+    """What was never asked for."""
+
+    def test_first_request(self) -> None:
+        """The first request of each file finds it, before anything was listed (pains-next 3.1)."""
+        repo = self.repo()
+        files = {"a": b"1", "d/b": b"2", "large": b"3" * 100_000}
+        repo.commit(files)
+        for path, content in files.items():
+            shutil.rmtree(self.path("cache"), ignore_errors=True)
+            source = self.serving(repo)
+            found = source.find("base", path)
+            assert found is not None
+            self.assertEqual(self.value(source.hash(found)), hashlib.md5(content).hexdigest())
+            self.assertEqual(self.value(source.read(found, 0, 1 << 20)), content)
+
+    def test_too_old(self) -> None:
+        """A library that is too old is refused at the start, by name (pains-next 3.2)."""
+        import pygit2
+
+        self.patch(pygit2, "__version__", "1.10.1")
+        with self.assertRaisesRegex(ConfigError, "needs pygit2 1.11 or newer, and this is 1.10.1"):
+            library()
 
 
 class SwitchTests(GitSourceTestCase):

@@ -126,7 +126,7 @@ class StartTests(UpdatesTestCase):
         self.assertEqual(self.source.envs(), ["base", "dev"])
 
     def test_dead(self) -> None:
-        """A remote that does not answer holds a start up for seconds, and no other remote."""
+        """A dead remote holds a start up for seconds, and no other remote (pains-next 3.10)."""
         begun = self.start()
         self.worker.answer("/one", {"state": state("a")})
         self.clock.advance(FIRST + 1)
@@ -186,7 +186,7 @@ class PaceTests(UpdatesTestCase):
         self.assertIn("/one", self.worker.urls())
 
     def test_never(self) -> None:
-        """With an interval of 0 only somebody's word has a remote asked."""
+        """With an interval of 0 only somebody's word has a remote asked (pains-next 3.12)."""
         self.config.adopt(self.config.evolve(gitfs_update_interval=0), ["gitfs_update_interval"])
         self.started()
         self.clock.advance(1e6)
@@ -199,7 +199,10 @@ class UpdateTests(UpdatesTestCase):
     """Somebody's word."""
 
     def test_answer(self) -> None:
-        """Who asks hears of the commits of each ref, before and after, and an event says it."""
+        """
+        Who asks hears of the commits of each ref, before and after, and an event says it
+        (pains-next 3.12).
+        """
         self.started()
         asked = maybeDeferred(self.updates.update, ["second"])
         self.worker.answer("/two", {"state": state("b")})
@@ -274,7 +277,10 @@ class ReloadTests(UpdatesTestCase):
         self.updates.reconfigure()
 
     def test_remotes(self) -> None:
-        """A new remote is fetched, one that is gone is served no more, the others go on."""
+        """
+        A new remote is fetched, one that is gone is served no more, the others go on
+        (pains-next 3.11).
+        """
         self.started()
         self.reload(gitfs_remotes=["/one", "/three"])
         self.assertEqual(self.worker.urls(), ["/three"])
@@ -286,7 +292,7 @@ class ReloadTests(UpdatesTestCase):
         self.assertEqual(self.worker.urls(), ["/one", "/three"])
 
     def test_mapping(self) -> None:
-        """A mapping that changes counts at once, and nothing is fetched for it."""
+        """A mapping that changes counts at once, without a fetch (pains-next 3.11)."""
         self.started()
         self.reload(gitfs_base="trunk")
 

@@ -67,7 +67,7 @@ class FetchTests(FetchTestCase):
         self.assertEqual((refs["refs/tags/ann"], refs["refs/tags/tree"]), (self.first, ""))
 
     def test_again(self) -> None:
-        """Nothing new changes nothing; a new commit is one more pack; a deleted branch is gone."""
+        """What is new is one more pack, and a deleted branch is gone (pains-next 3.11)."""
         self.repo.git("branch", "old")
         one = self.fetch()
         self.assertEqual(self.fetch(), one)
@@ -90,6 +90,53 @@ class FetchTests(FetchTestCase):
         head = self.repo.git("rev-parse", "HEAD")
 
         self.assertEqual(self.refs(), {MASTER: head, "refs/remotes/origin/a": head})
+
+    def test_names(self) -> None:
+        """
+        Branches with slashes, dots and letters of any script, and one that is named like a tag, are
+        brought up to date as any other (pains-next 3.6).
+        """
+        names = ("a/b/c", "a.b", "\u00fc/\u6587", "v1", "x" * 200)
+        self.repo.git("tag", "v1")
+        for name in names:
+            self.repo.git("branch", name, "master")
+        self.fetch()
+        second = self.repo.commit({"top.sls": b"2"})
+        for name in names:
+            self.repo.git("update-ref", f"refs/heads/{name}", second)
+
+        refs = self.refs()
+
+        wanted = {f"refs/remotes/origin/{name}": second for name in (*names, "master")}
+        self.assertEqual(refs, {**wanted, "refs/tags/v1": self.first})
+
+    def test_many_branches(self) -> None:
+        """With 500 branches a fetch starts as many processes as with one (pains-next 3.8)."""
+        started: list[Any] = []
+        real = program.outcome
+
+        def outcome(args: Any, *rest: Any, **more: Any) -> Any:
+            started.append(args)
+            return real(args, *rest, **more)
+
+        self.patch(program, "outcome", outcome)
+
+        def costs() -> list[int]:
+            found = []
+            self.fetch()
+            for content in (b"", b"x"):
+                if content:
+                    self.repo.commit({"top.sls": os.urandom(8)})
+                started.clear()
+                self.fetch()
+                found.append(len(started))
+            return found
+
+        few = costs()
+        rows = "".join(f"create refs/heads/b{number} {self.first}\n" for number in range(500))
+        self.repo.git("update-ref", "--stdin", data=rows.encode())
+
+        self.assertEqual(costs(), few)
 
     def test_large(self) -> None:
         """Large objects are known by their sizes, also those of later packs."""
@@ -166,7 +213,7 @@ class KilledTests(FetchTestCase):
     def test_killed_anywhere(self) -> None:
         """
         Killed at any call of the system that changes a file, a fetch leaves the old commit or the
-        new one, whole, and the next fetch works by itself.
+        new one, whole, and the next fetch works by itself (pains-next 3.7).
         """
         self.fetch()
         script = (
