@@ -165,12 +165,6 @@ EXTENSIONS: Mapping[str, Mapping[str, str]] = {
         """,
     },
     "saltext-mysql": {
-        "modules": """
-            mysql
-        """,
-        "states": """
-            mysql_database mysql_grants mysql_query mysql_user
-        """,
         "returners": """
             mysql
         """,
@@ -322,7 +316,7 @@ STOCK: Mapping[str, str] = {
     """,
     "states": """
         acl ansible ansiblegate appx assistive at beacon certutil chocolatey cloud
-        debconf debconfmod disk dism dsc_resource etcd etcd_mod firewall firewalld
+        disk dism dsc_resource etcd etcd_mod firewall firewalld
         highstate_doc idem ipset keyboard keychain lgpo lgpo_reg license
         linux_acl loop macdefaults macpackage makeconf mdadm_raid netacl netconfig
         netntp netsnmp netusers ntp pkgbuild pkgng

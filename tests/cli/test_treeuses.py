@@ -15,10 +15,10 @@ from saltwisted.tools.treeuses import missing
 from saltwisted.wire.rsa import PrivateKey
 
 SLS = """#!jinja|yaml|gpg
-{% set users = salt['mysql.user_list']() %}
+{% set users = salt['mongodb.user_list']() %}
 {% set disks = salt.zfs.list() %}
 db:
-  mysql_user.present:
+  mongodb_user.present:
     - name: x
   file.managed: []
   # zabbix_host.present
@@ -41,10 +41,16 @@ class UsesTests(SynchronousTestCase):
             uses(SLS),
             {
                 *(("renderers", name) for name in ("jinja", "yaml", "gpg")),
-                *(("modules", name) for name in ("mysql", "zfs")),
+                *(("modules", name) for name in ("mongodb", "zfs")),
                 *(
                     ("states", name)
-                    for name in ("mysql_user", "file", "docker_container", "own_state", "boto_elb")
+                    for name in (
+                        "mongodb_user",
+                        "file",
+                        "docker_container",
+                        "own_state",
+                        "boto_elb",
+                    )
                 ),
             },
         )
@@ -66,7 +72,7 @@ class MissingTests(SynchronousTestCase):
         root = Path(self.mktemp()).absolute()
         for path, text in {
             "a/init.sls": SLS,
-            "b.sls": "x:\n  mysql_user.absent: []\n",
+            "b.sls": "x:\n  mongodb_user.absent: []\n",
             "_states/boto_elb.py": "def present(name):\n    pass\n",
             ".git/c.sls": "x:\n  zabbix_host.present: []\n",
             "notes.txt": "x:\n  zabbix_host.present: []\n",
@@ -80,14 +86,14 @@ class MissingTests(SynchronousTestCase):
         self.assertEqual(
             [line.split(". ")[0] for line in found],
             [
-                "a/init.sls: module mysql",
+                "a/init.sls: module mongodb",
                 "a/init.sls: module zfs",
                 "a/init.sls: renderer gpg",
                 "a/init.sls: state docker_container",
-                "a/init.sls and 1 more: state mysql_user",
+                "a/init.sls and 1 more: state mongodb_user",
             ],
         )
-        self.assertIn("saltext-mysql", found[0])
+        self.assertIn("saltext-mongodb", found[0])
         self.assertEqual(missing({"base": ["/nosuch"]}), [])
 
     def test_takeover(self) -> None:
@@ -95,7 +101,7 @@ class MissingTests(SynchronousTestCase):
         root = Path(self.mktemp()).absolute()
         for name in ("states", "pki"):
             (root / name).mkdir(parents=True)
-        (root / "states" / "db.sls").write_text("db:\n  mysql_user.present: []\n")
+        (root / "states" / "db.sls").write_text("db:\n  mongodb_user.present: []\n")
         key = PrivateKey.generate(2048)
         (root / "pki" / "master.pem").write_text(key.pem())
         (root / "master").write_text(
@@ -106,4 +112,4 @@ class MissingTests(SynchronousTestCase):
 
         found = [each for each in plan.problems if each.id == "modules"]
         self.assertEqual([each.fatal for each in found], [False])
-        self.assertIn("db.sls: state mysql_user. It is in the Salt extension", found[0].text)
+        self.assertIn("db.sls: state mongodb_user. It is in the Salt extension", found[0].text)

@@ -397,7 +397,7 @@ class MovedTests(ExtensionTestCase):
         """
         found, _ = self.call(
             "modules/zabbix.host_get",
-            "states/mysql_user.present",
+            "states/mongodb_user.present",
             "modules/napalm.cli",
             "modules/boto_ec2.exists",
             "modules/nosuch.thing",
@@ -408,7 +408,7 @@ class MovedTests(ExtensionTestCase):
             "'zabbix.host_get' is not available. It is in the Salt extension saltext-zabbix"
             " (pip install --no-deps saltext-zabbix).",
         )
-        self.assertIn("saltext-mysql", found["states/mysql_user.present"])
+        self.assertIn("saltext-mongodb", found["states/mongodb_user.present"])
         self.assertIn("the salt package has it", found["modules/napalm.cli"])
         self.assertIn("Salt 3008 has not", found["modules/boto_ec2.exists"])
         self.assertEqual(found["modules/nosuch.thing"], "'nosuch.thing' is not available.")
