@@ -34,6 +34,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from saltwisted.worker.process.asbefore import begins as noted
+from saltwisted.worker.process.beside import replaced, take_beside
 from saltwisted.worker.process.catalogue import Catalogue
 from saltwisted.worker.process.elsewhere import why_missing
 from saltwisted.worker.process.extensions import is_offered
@@ -339,7 +340,7 @@ class Loader(LateFunctions):
             for file in self._catalogue.stock().values():
                 self._load(file)
             for name in self._beside or ():
-                _take_beside(self, name.partition(".")[0])
+                take_beside(self, name.partition(".")[0])
             self._whole = True
 
     def module_of(self, file: str) -> types.ModuleType | None:
@@ -347,7 +348,7 @@ class Loader(LateFunctions):
         with _loading:
             for each in self._catalogue.by_name().get(file, ()):
                 if each in self._begun:
-                    return _replaced(self, file)
+                    return replaced(self, file)
                 self._load(each)
         wanted = f".{self.tag}.{file}"
         return next((each for each in self.executed if each.__name__.endswith(wanted)), None)
@@ -412,7 +413,7 @@ class Loader(LateFunctions):
                 return True
         if (
             module not in self._of_site
-            and _take_beside(self, module)
+            and take_beside(self, module)
             and (key is None or dict.__contains__(self, key))
         ):
             return True
@@ -683,22 +684,3 @@ class Loader(LateFunctions):
                 continue
             self.executed += [each for each, _ in loaded]
             self._take(loaded[0][0], (name,), copy)
-
-
-def _take_beside(loader: Loader, module: str) -> bool:
-    """Take the functions of a module that is not executed here; whether there is one."""
-    found = {
-        name: f for name, f in (loader._beside or {}).items() if name.partition(".")[0] == module
-    }
-    if found and module not in loader.loaded_modules:
-        dict.update(loader, found)
-        loader.loaded_modules.add(module)
-    return bool(found)
-
-
-def _replaced(loader: Loader, file: str) -> types.ModuleType | None:
-    """Ours, for the module of the site's that takes its place and imports it by its name."""
-    loaded = [pair for each in loader._catalogue.replaced(file) for pair in loader._execute(each)]
-    for module, code in loaded:
-        loader._inject(module, code)
-    return loaded[0][0] if loaded else None
