@@ -28,6 +28,7 @@ MODULES = (
     "event",
     "fileserver",
     "git_pillar",
+    "http",
     "jobs",
     "manage",
     "match",

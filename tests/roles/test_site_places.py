@@ -14,6 +14,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.harness import OurMaster, OurMinion, scratch, until
+from tests.webserver import WebServer
 
 MODULE = """
 import asyncio
@@ -175,7 +176,8 @@ class PlacesTests(SynchronousTestCase):
     def test_everywhere(self) -> None:
         """
         A job, salt-call with and without the master, a template, a state, a pillar, a reaction, an
-        orchestration, its runner, C{salt.cmd} and both schedules call the same function.
+        orchestration, its runner, C{salt.cmd} and both schedules call the same function; the runner
+        C{http} asks web servers from the master.
         """
         master = "master_master"
         self.salt("mysite.says", "job")
@@ -202,6 +204,12 @@ class PlacesTests(SynchronousTestCase):
         self.assertEqual(
             self.run_("salt.cmd", "mysite.nosuch")[:28], "'mysite.nosuch' is not avail"
         )
+
+        web = WebServer(self, lambda path, form: (200, json.dumps([path, form]).encode()))
+        told = self.run_("http.query", f"{web.url}/x", "method=POST", "data=a=b", "decode=True")
+        self.assertEqual(told["dict"], ["/x", {"a": "b"}])
+        refused = WebServer(self, lambda path, form: (503, b"busy"))
+        self.assertIn("503", self.run_("http.query", refused.url)["error"])
 
         found = self.salt("mysite.around", "7")
         names = [7, 7, "m1", "m1", "hush", "hush", "seen"]
