@@ -27,7 +27,7 @@ from saltwisted.config.options import MasterConfig
 from saltwisted.domain.takeover import Act, Finding, Return, Verdict, give_back, judge_all
 from saltwisted.errors import ConfigError, RemoteError, StoreError, TransportClosed
 from saltwisted.kinds import JOB_STORE
-from saltwisted.tools import daemons, jobhistory, treeuses
+from saltwisted.tools import daemons, jobhistory, pushedfiles, treeuses
 from saltwisted.tools.jobhistory import Counts
 from saltwisted.tools.places import Places
 from saltwisted.tools.ports import listener
@@ -394,7 +394,7 @@ def take(made: Plan) -> dict[str, Any]:
         copy_pki(made.source.pki_dir, places.pki, made.source, writer)
         copy_cache(made.source.cachedir, places.cache, writer)
         if "minionfs" in made.source.fileserver_backend:
-            copy_pushed(made.source.cachedir, places.cache, writer)
+            pushedfiles.copy(made.source.cachedir, places.cache, writer)
         began = time.time()
         history = copy_history(made, writer)
         conf = os.path.join(places.config, "master.d", WRITTEN)
@@ -514,27 +514,6 @@ def copy_cache(source: str, target: str, writer: Writer) -> int:
             if isinstance(mine, Mapping) and mine:
                 put("mine", minion_id, pack_bin(mine))
     return count
-
-
-def copy_pushed(source: str, target: str, writer: Writer) -> None:
-    """Copy what minions have pushed and others are served; links are left out."""
-    for minion_id in _names(os.path.join(source, "minions")):
-        top = os.path.join(source, "minions", minion_id, "files")
-        for here, _, names in os.walk(top):
-            below = os.path.relpath(here, source)
-            for name in names:
-                path = os.path.join(here, name)
-                if not os.path.islink(path) and os.path.isfile(path):
-                    for depth in range(1, below.count("/") + 2):
-                        writer.folder(os.path.join(target, *below.split("/")[:depth]))
-                    with open(path, "rb") as stream:
-                        writer.file(os.path.join(target, below, name), stream.read())
-
-
-def _names(folder: str) -> list[str]:
-    with suppress(OSError):
-        return sorted(os.listdir(folder))
-    return []
 
 
 def copy_history(made: Plan, writer: Writer, since: float = 0.0) -> Counts:
