@@ -53,7 +53,11 @@ class Surroundings:
         def files() -> Any:
             from saltwisted.worker.fileclient import file_client
 
-            return file_client(self._opts, master)
+            if self._opts.get("file_client") != "local":
+                return file_client(self._opts, master)
+            from saltwisted.worker.git.localfiles import local_files
+
+            return file_client(self._opts, master, served=local_files(self._opts))
 
         self.loaders = Loaders(
             self._opts,

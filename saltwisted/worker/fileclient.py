@@ -375,24 +375,14 @@ def file_client(
     """
     The client that C{file_client} of the options asks for.
 
-    @param served: who answers in a process of a master that serves more than directories.
+    @param served: who answers where that is more than the directories of this machine.
     """
     if render is None:
         render = templates.render_text
     if opts.get("file_client") == "local":
-        source: Source = served if served is not None else _here(opts)
+        source: Source = served if served is not None else LocalRoots(opts)
         return FileClient(opts, source, local=True, render=render, utils=utils)
     return FileClient(opts, master, render=render, utils=utils)
-
-
-def _here(opts: Mapping[str, Any]) -> Source:
-    """The files of this machine: of a minion without a master also those of its git remotes."""
-    backends = tuple(opts.get("fileserver_backend") or ("roots",))
-    if backends != ("roots",) and opts.get("__role") == "minion":
-        from saltwisted.worker.git.localfiles import LocalSources
-
-        return LocalSources(opts)
-    return LocalRoots(opts)
 
 
 def wanted(path: str, include: Any = None, exclude: Any = None) -> bool:

@@ -12,11 +12,9 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.config.options import MinionConfig
-from saltwisted.worker.exceptions import SaltClientError
+from saltwisted.config.options import MasterConfig, MinionConfig
 from saltwisted.worker.fileclient import FileClient, file_client
 from saltwisted.worker.git import localfiles
-from saltwisted.worker.localroots import LocalRoots
 from saltwisted.worker.process.localcall import run_call
 from saltwisted.worker.process.main import NoMaster
 from tests.gitrepos import Repo
@@ -67,7 +65,8 @@ class LocalGitTests(FolderTestCase):
 
     def client(self, **more: Any) -> FileClient:
         """Its file client, of a process of its own."""
-        return file_client(self.config(**more).as_opts(), NoMaster())
+        opts = self.config(**more).as_opts()
+        return file_client(opts, NoMaster(), served=localfiles.local_files(opts))
 
     def test_state(self) -> None:
         """States run from a commit; what was pushed is run by the next process."""
@@ -141,8 +140,13 @@ class ElsewhereTests(SynchronousTestCase):
     """Who reads directories alone."""
 
     def test_others(self) -> None:
-        """Without git nothing of it is loaded, and a process of a master asks its master."""
-        for opts in (MinionConfig(file_client="local").as_opts(), {"file_client": "local"}):
-            client = file_client({**opts, "cachedir": "/nowhere"}, NoMaster())
-            self.assertIsInstance(client._source, LocalRoots)
-        self.assertRaises(SaltClientError, NoMaster().request, {"cmd": "_file_list"})
+        """Whoever has directories alone, or a master to ask, fetches nothing."""
+        git = {"fileserver_backend": ["gitfs"], "cachedir": "/nowhere"}
+        for opts in (
+            MinionConfig(file_client="local").as_opts(),
+            MinionConfig(file_client="remote", **git).as_opts(),
+            MasterConfig(**git).as_opts(),
+        ):
+            self.assertIsNone(localfiles.local_files(opts))
+        found = localfiles.local_files(MinionConfig(file_client="local", **git).as_opts())
+        self.assertIsInstance(found, localfiles.LocalSources)

@@ -28,6 +28,7 @@ from saltwisted.worker.localroots import LocalRoots
 
 log = logging.getLogger(__name__)
 
+DIRECTORIES = ("roots",)
 SECONDS = 300.0
 MOST = 8192 << 20
 """Bytes that a remote may send in one fetch."""
@@ -161,6 +162,14 @@ class LocalGit:
             found = answer[form]
             whole.update(found if form == "links" else dict.fromkeys(found, ""))
         return whole
+
+
+def local_files(opts: Mapping[str, Any]) -> LocalSources | None:
+    """Who answers a minion without a master; C{None} where it has directories alone."""
+    backends = tuple(opts.get("fileserver_backend") or DIRECTORIES)
+    if backends == DIRECTORIES or opts.get("file_client") != "local":
+        return None
+    return LocalSources(opts) if opts.get("__role") == "minion" else None
 
 
 class LocalSources:

@@ -287,7 +287,12 @@ class PillarWorker:
     def _file_client(self) -> FileClient:
         """C{salt://} in a pillar means what is served here."""
         opts = {**self.opts, "file_client": "local"}
-        return file_client(opts, _HereMaster(self), served=served_by(self._daemon, opts))
+        served: Any = served_by(self._daemon, opts)
+        if self._daemon is None:
+            from saltwisted.worker.git.localfiles import local_files
+
+            served = local_files(opts)
+        return file_client(opts, _HereMaster(self), served=served)
 
     def sibling(self, changes: Mapping[str, Any]) -> PillarWorker:
         """A worker with other options, which remembers with this one."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from saltwisted.worker.fileclient import file_client
+from saltwisted.worker.git.localfiles import local_files
 from saltwisted.worker.process.call import execute
 from saltwisted.worker.process.loader import Loaders, make_grains
 from saltwisted.worker.process.main import NoMaster
@@ -39,6 +40,6 @@ def run_call(
         grains=lambda: make_grains(opts),
         pillar={},
         master=master,
-        fileclient=lambda: file_client(opts, master),
+        fileclient=lambda: file_client(opts, master, served=local_files(opts)),
     )
     return execute(loaders, {"fun": fun, "arg": arg, "jid": "req"})

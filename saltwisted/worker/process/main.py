@@ -237,7 +237,11 @@ def job_loaders(client: ControlClient, facts: Mapping[str, Any]) -> Loaders:
     def file_client() -> Any:
         from saltwisted.worker.fileclient import file_client as make
 
-        return make(opts, master)
+        if remote:
+            return make(opts, master)
+        from saltwisted.worker.git.localfiles import local_files
+
+        return make(opts, master, served=local_files(opts))
 
     asbefore.watching[:] = [Told(client)]
     return Loaders(
