@@ -322,29 +322,29 @@ def build_network_settings(**settings: Any) -> list[str]:
         salt '*' ip.build_network_settings enabled=yes hostname=server1.example.com
     """
     now = _current()
-    opts = _wanted(settings, now)
+    wanted = _wanted(settings, now)
     is_test = bool(settings.get("test"))
     if not _is_upstart():
-        text = texts.networking(opts["networking"])
+        text = texts.networking(wanted["networking"])
         if is_test:
             return text.splitlines(keepends=True)
         _write(_place("etc/default/networking"), text)
     elif not is_test:
         for service in ("NetworkManager", "networking"):
             if __salt__["service.available"](service):
-                if opts["networking"] == "yes":
+                if wanted["networking"] == "yes":
                     __salt__["service.enable"](service)
                 else:
                     __salt__["service.disable"](service)
-    opts["hostname"], _, domain = opts["hostname"].partition(".")
-    opts["domainname"] = domain or now["domainname"]
-    opts["searchdomain"] = opts.get("search", now["searchdomain"])
-    changed = [opts[name] != now[name] for name in ("domainname", "searchdomain")]
+    wanted["hostname"], _, domain = wanted["hostname"].partition(".")
+    wanted["domainname"] = domain or now["domainname"]
+    wanted["searchdomain"] = wanted.get("search", now["searchdomain"])
+    changed = [wanted[name] != now[name] for name in ("domainname", "searchdomain")]
     if any(changed) and not is_test:
         path = _place("etc/resolv.conf")
         if not os.path.exists(path):
             raise AttributeError(
                 f"{path} cannot be written. {path} does not exist and create is setto False"
             )
-        _write(path, texts.resolving(_read(path), opts["domainname"], opts["searchdomain"]))
-    return texts.shown(opts)
+        _write(path, texts.resolving(_read(path), wanted["domainname"], wanted["searchdomain"]))
+    return texts.shown(wanted)
