@@ -1,0 +1,114 @@
+"""
+Git in a cluster, simulated: partitions, deaths in the middle of anything, remotes out of reach.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.cluster.git import following as following_module
+from saltwisted.cluster.git import sharing as sharing_module
+from saltwisted.cluster.git.ground import served
+from saltwisted.cluster.git.hearsay import Hearsay
+from saltwisted.domain.git.agreement import Do, Version
+from tests.harness import scratch
+from tests.sim.gitviews import NAMES, World, chaos, commit, heal
+
+SEEDS = range(40)
+
+
+class GitViewTests(SynchronousTestCase):
+    """Three nodes and one remote."""
+
+    def world(self, seed: int) -> World:
+        """Nodes that have just begun."""
+        world = World(seed, scratch(self))
+        self.addCleanup(lambda: [n.sharing.stopService().close() for n in world.nodes.values()])
+        return world
+
+    def test_chaos(self) -> None:
+        """
+        Whatever happens, no node serves what it lacks or goes back; when all is well again, all
+        serve the newest commit as one version.
+        """
+        for seed in SEEDS:
+            world = self.world(seed)
+            chaos(world, 25)
+            heal(world)
+
+            found = world.served()
+            self.assertEqual(world.broken, [], f"seed {seed}")
+            self.assertEqual(len(found), 1, f"seed {seed}: {found}")
+            self.assertEqual({tip for _, tip in found}, {commit(world.head)}, f"seed {seed}")
+
+    def test_one_moment(self) -> None:
+        """While all are linked, all change within the time of a message and of a write."""
+        world = self.world(1)
+        world.run(30)
+        world.head += 1
+        began = 0.0
+        for _ in range(300):
+            world.run(0.1)
+            if len(world.served()) > 1:
+                began = began or world.clock.seconds()
+            elif began:
+                break
+
+        self.assertTrue(began)
+        self.assertLess(world.clock.seconds() - began, 4.0)
+
+    def test_blind_holder(self) -> None:
+        """Who fetches and cannot reach the remote has another node fetch for it."""
+        world = self.world(2)
+        world.run(30)
+        world.blind = {name for name in NAMES if world.nodes[name].sharing.fetches(False)}
+        world.head += 1
+        world.run(30)
+
+        self.assertEqual({tip for _, tip in world.served()}, {commit(world.head)})
+
+    def test_cut_off(self) -> None:
+        """A node that is cut off serves what it had, and says so."""
+        world = self.world(3)
+        world.run(30)
+        (before,) = world.served()
+        lone = next(node for node in world.nodes.values() if not node.sharing.fetches(False))
+        others = [node for node in world.nodes.values() if node is not lone]
+        world.cut({name: int(name == lone.name) for name in NAMES})
+        world.head += 1
+        world.run(60)
+
+        self.assertEqual(lone.served, before[0])
+        self.assertIn("no node that fetches", " ".join(lone.sharing.problems()))
+        for node in others:
+            self.assertEqual(node.sharing.problems(), [])
+            self.assertGreater(node.served, before[0])
+        self.assertEqual(world.broken, [])
+
+    def test_terms_bite(self) -> None:
+        """Versions without terms are made twice, and the simulation finds it."""
+
+        def by_number(newest: Version, term: int) -> Version:
+            return (0, newest[1] or 1, newest[2] + 1)
+
+        with patch.object(sharing_module, "following", by_number):
+            self.assertRaises(AssertionError, self.test_chaos)
+
+    def test_order_bites(self) -> None:
+        """Nodes that take whatever they hear go back, and the simulation finds it."""
+
+        def any_other(hearsay: Hearsay, copy: Any) -> list[Any]:
+            return [
+                (version, link)
+                for link, version in hearsay.with_it(copy.shared)
+                if version != served(copy)
+            ]
+
+        with (
+            patch.object(following_module, "heard", lambda *_: Do.BRING),
+            patch.object(Hearsay, "ahead", any_other),
+        ):
+            self.assertRaises(AssertionError, self.test_chaos)
