@@ -22,6 +22,20 @@ from tests.bench.machine import children, describe, pss_mib
 from tests.bench.masters import OURS, MasterBench
 
 
+class DayBench(MasterBench):
+    """
+    A master whose sessions end soon, if they shall.
+
+    @ivar expire: seconds that a login lasts.
+    """
+
+    expire = 43200
+
+    def make(self, **options: Any) -> Any:
+        """A master that is not started yet."""
+        return super().make(token_expire=self.expire, **options)
+
+
 def resident_mib(pid: int) -> float:
     """What of one process is in memory."""
     with open(f"/proc/{pid}/statm") as stream:
@@ -54,11 +68,15 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--clients", type=int, default=8, help="at the same time")
     parser.add_argument("--pause", type=float, default=0.5, help="seconds after each request")
+    parser.add_argument(
+        "--expire", type=int, default=DayBench.expire, help="seconds that a login lasts"
+    )
     parser.add_argument("--every", type=float, default=60, help="seconds between two lines")
     options = parser.parse_args()
     print(time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), describe(), flush=True)
     keys = tempfile.mkdtemp(prefix="swk", dir="/tmp")
-    bench = MasterBench(OURS, os.path.abspath(options.swarm), keys)
+    bench = DayBench(OURS, os.path.abspath(options.swarm), keys)
+    bench.expire = options.expire
     serving: Any = None
     try:
         serving = Serving(bench)

@@ -47,6 +47,17 @@ def text_of(path: str) -> str:
         return file.read()
 
 
+def folders_with(word: bytes, base: str) -> list[str]:
+    """The directories below one that have files with a word in them."""
+    found = []
+    for folder, _, names in os.walk(base):
+        for name in names:
+            with open(os.path.join(folder, name), "rb") as file:
+                if word in file.read():
+                    found.append(os.path.relpath(folder, base))
+    return sorted(found)
+
+
 class Case(TestCase):
     """A pool in a directory of its own."""
 
@@ -156,6 +167,21 @@ class JobTests(Case):
         self.assertEqual((kept.load["return"], kept.load["id"]), (True, "m1"))
         self.assertEqual(read_kept(args["packed"]), kept)
         self.assertEqual(list(read_procs(self.base)), [])
+
+    @awaited
+    async def test_T_LOG_1_secret(self) -> None:
+        """T-LOG-1: what a secret job was given and returns is stars before any disk has it."""
+        opts = {"id": "m1", "cachedir": self.base, "file_client": "remote", "cache_jobs": True}
+        self.pool.set_fact("opts", opts)
+        marked = {"jid": "20260101000000000001", "fun": "test.echo", "arg": ["canary-6"]}
+
+        for secret in (True, False):
+            job = {**marked, "metadata": {"no_log": secret}}
+            await self.job("test.echo", job=job).exited
+
+            found = folders_with(b"canary-6", self.base)
+            kept = [] if secret else [f"minion_jobs/{marked['jid']}", "outbox"]
+            self.assertEqual(found, kept)
 
     @awaited
     async def test_listed_and_killed(self) -> None:
