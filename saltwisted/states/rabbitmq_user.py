@@ -41,15 +41,20 @@ def present(
         The system user who runs C{rabbitmqctl}.
     """
     work = _User(name, password, runas)
-    return _rabbitmq.tried(name, lambda: work.present(force, tags, perms or ()))
+    ret = _rabbitmq.tried(name, lambda: work.present(force, tags, perms or ()))
+    return {**ret, "changes": work.changes}
 
 
 class _User:
-    """One user."""
+    """
+    One user.
+
+    @ivar changes: what was done, also when the server refuses what is next.
+    """
 
     def __init__(self, name: str, password: Any, runas: str | None) -> None:
         self._name, self._password, self._runas = name, password, runas
-        self._changes: dict[str, Any] = {}
+        self.changes: dict[str, Any] = {}
 
     def _call(self, *args: Any) -> Any:
         """A function of the module, which changes something."""
@@ -62,20 +67,19 @@ class _User:
         if is_there and not any((force, perms, tags, is_other)):
             return {**ret, "comment": f"User '{self._name}' is already present."}
         if not is_there:
-            self._changes["user"] = {"old": "", "new": self._name}
+            self._call(__salt__["rabbitmq.add_user"], self._name, self._password)
+            self.changes["user"] = {"old": "", "new": self._name}
             if __opts__["test"]:
                 comment = f"User '{self._name}' is set to be created."
-                return {**ret, "result": None, "comment": comment, "changes": self._changes}
-            self._call(__salt__["rabbitmq.add_user"], self._name, self._password)
+                return {**ret, "result": None, "comment": comment}
         elif force or is_other:
             self._set_password()
         if tags is not None:
             self._set_tags(tags.split() if isinstance(tags, str) else tags)
         if perms:
             self._set_permissions(perms)
-        if not self._changes:
+        if not self.changes:
             return {**ret, "comment": f"'{self._name}' is already in the desired state."}
-        ret["changes"] = self._changes
         if __opts__["test"]:
             comment = f"Configuration for '{self._name}' will change."
             return {**ret, "result": None, "comment": comment}
@@ -88,17 +92,17 @@ class _User:
     def _set_password(self) -> None:
         if self._password is not None:
             self._call(__salt__["rabbitmq.change_password"], self._name, self._password)
-            self._changes["password"] = {"old": "", "new": "Set password."}
+            self.changes["password"] = {"old": "", "new": "Set password."}
         else:
             self._call(__salt__["rabbitmq.clear_password"], self._name)
-            self._changes["password"] = {"old": "Removed password.", "new": ""}
+            self.changes["password"] = {"old": "Removed password.", "new": ""}
 
     def _set_tags(self, tags: Any) -> None:
         users = __salt__["rabbitmq.list_users"](runas=self._runas)
         now = users.get(self._name, [])
         if {*tags} - {""} != {*now} - {""}:
             self._call(__salt__["rabbitmq.set_user_tags"], self._name, tags)
-            self._changes["tags"] = {"old": now, "new": tags}
+            self.changes["tags"] = {"old": now, "new": tags}
 
     def _set_permissions(self, perms: Any) -> None:
         now = __salt__["rabbitmq.list_user_permissions"](self._name, runas=self._runas)
@@ -107,7 +111,7 @@ class _User:
             if now.get(vhost) == wanted:
                 continue
             self._call(__salt__["rabbitmq.set_permissions"], vhost, self._name, *given)
-            told = self._changes.setdefault("perms", {"new": {}})
+            told = self.changes.setdefault("perms", {"new": {}})
             told["new"][vhost] = wanted
             if vhost in now:
                 told.setdefault("old", {}).update(now[vhost])

@@ -75,7 +75,9 @@ def rabbitmq(script: Script) -> None:
     state("rabbitmq_user.present", name="bad", password="x", perms=[{"nosuch": ["", "", ""]}])
     call("rabbitmq.list_permissions", "shop")
     call("rabbitmq.set_policy", "shop", "HA", "^a", '{"max-length": 5}', 1, None, "queues")
-    call("rabbitmq.list_policies", "shop")
+    held = {"pattern": "^a", "apply_to": "queues", "priority": "1"}
+    held["definition"] = '{"max-length":5}'
+    call("rabbitmq.list_policies", "shop", ours={"shop": {"HA": held}})
     call("rabbitmq.set_policy", "shop", "bad", "^a", '{"nosuch": 5}')
     state("rabbitmq_policy.absent", name="nosuch")
     twice("rabbitmq_user.absent", name="anna")

@@ -69,8 +69,8 @@ def differences(calls: list[Call], theirs: list[Any], ours: list[Any]) -> list[s
 
 def main() -> None:
     """Record every script."""
-    # Where Debian has the library of MySQL
-    sys.path.append("/usr/lib/python3/dist-packages")
+    # Where Debian has the library of MySQL; and where ports are reserved
+    sys.path += ["/usr/lib/python3/dist-packages", ROOT]
     import salt.client
     import salt.config
     import salt.version

@@ -103,3 +103,13 @@ class RecordedServers(ServerTestCase):
     def test_mysqlRefused(self) -> None:
         """What a MariaDB server that does not answer leads to is what it does with stock."""
         self.check("mysql_refused")
+
+    def test_rabbitmq(self) -> None:
+        """
+        Users, virtual hosts, permissions and policies of RabbitMQ are as with stock.
+
+        Each call starts an Erlang; L{tests.servers.test_rabbitmq} has a shorter one.
+        """
+        if os.environ.get("SALTWISTED_LONG") != "1":
+            raise SkipTest("SALTWISTED_LONG is not set: a hundred calls of rabbitmqctl")
+        self.check("rabbitmq")
