@@ -38,6 +38,10 @@ class GitTests(TestCase):
         bare = f"{self.home}/states.git"
         self.repo.git("clone", "--quiet", "--bare", self.repo.path, bare)
         self.repo.git("remote", "add", "origin", bare)
+        self.pillar = Repo(f"{self.home}/pillar")
+        self.pillar.commit({"top.sls": b"base: {'*': [p]}\n", "p.sls": b"v: 1\n"})
+        self.pillar.git("clone", "--quiet", "--bare", self.pillar.path, f"{self.home}/pillar.git")
+        self.pillar.git("remote", "add", "origin", f"{self.home}/pillar.git")
         (self.port,) = reserve_ports(1)
         self.daemon = git_daemon(self.home, self.port)
         self.addCleanup(self.daemon.kill)
@@ -58,6 +62,8 @@ class GitTests(TestCase):
             fileserver_backend=["git"],
             gitfs_remotes=[self.url],
             gitfs_update_interval=3600,
+            ext_pillar=[{"git": [f"master git://127.0.0.1:{self.port}/pillar.git"]}],
+            git_pillar_update_interval=3600,
         )
 
     def said(self, node: OurNode) -> dict[str, Any]:
@@ -98,6 +104,8 @@ class GitTests(TestCase):
         others = [node for node in made if node is not holder]
 
         self.check_commands(others[0])
+        for node in made:
+            self.assertEqual(node.run("pillar.show_pillar", "m1"), {"v": 2})
         second = self.push(b"2")
         found = others[0].run("fileserver.update")["gitfs"][self.url]
         self.assertEqual(found["changed"], {MASTER: [self.began, second]})
@@ -122,6 +130,10 @@ class GitTests(TestCase):
         done = node.command("roots", "update", "--wait", "--json", check=True)
         told = json.loads(done.stdout)[self.url]
         self.assertEqual(told["changed"], {MASTER: [self.first, self.began]})
+
+        self.pillar.commit({"p.sls": b"v: 2\n"})
+        self.pillar.git("push", "--quiet", "origin", "master")
+        self.assertEqual(list(node.run("git_pillar.update").values()), [True])
 
         done = node.command("roots", "status", "--json")
         nodes = json.loads(done.stdout)["git"]
