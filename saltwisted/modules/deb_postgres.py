@@ -5,7 +5,6 @@ Clusters of Debian's PostgreSQL: several servers on one machine, each of a versi
 from __future__ import annotations
 
 import logging
-import shlex
 from typing import Any
 
 from saltwisted.worker import systools
@@ -24,7 +23,7 @@ def __virtual__() -> Any:
 
 def _run(cmd: list[Any]) -> dict[str, Any]:
     words = [str(word) for word in cmd]
-    return dict(__salt__["cmd.run_all"](shlex.join(words), python_shell=False))
+    return dict(__salt__["cmd.run_all"](words, python_shell=False))
 
 
 def cluster_create(

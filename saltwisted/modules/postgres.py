@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shlex
 from typing import Any
 
 from saltwisted.modules import _psql
@@ -149,11 +148,11 @@ def datadir_init(
     timeout = __salt__["config.option"]("postgres.timeout", default=0)
     kwargs = {"runas": runas, "clean_env": True, "timeout": timeout, "python_shell": False}
     if password is None:
-        ret = __salt__["cmd.run_all"](shlex.join(cmd), **kwargs)
+        ret = __salt__["cmd.run_all"](cmd, **kwargs)
     else:
         with _psql.secret_file(__salt__, str(password), runas) as path:
             cmd.append(f"--pwfile={path}")
-            ret = __salt__["cmd.run_all"](shlex.join(cmd), **kwargs)
+            ret = __salt__["cmd.run_all"](cmd, **kwargs)
     if ret.get("retcode", 0) != 0:
         log.error("Error initilizing the postgres data directory")
     return bool(ret["retcode"] == 0)

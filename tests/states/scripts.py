@@ -481,7 +481,6 @@ def data(s: Script) -> None:
     s.once("file.serialize", w("q"), dataset={"a": 1}, dataset_pillar="data")
     s.once("file.serialize", w("q"), dataset={"a": 1}, create=False)
     s.apply("file.decode", w("dec"), encoded_data=PILLAR["b64"])
-    s.apply("file.decode", w("a"), contents_pillar="b64")
     s.look("dec", "a")
     s.write("p", "one\ntwo\nthree\n")
     s.apply("file.patch", w("p"), source="salt://fix.patch")
