@@ -305,7 +305,7 @@ STOCK: Mapping[str, str] = {
         napalm_yang_mod net netacl netaddress nfs3 nixpkg npm ntp nxos nxos_api
         nxos_upgrade oracle osquery out pacmanpkg pam parted_partition partition
         pkgbuild pkgin pkgng pkgutil power powercfg probes proxy psget
-        puppet pw_group pw_user pyeapi pyenv quota rabbitmq raid rbac rbac_solaris
+        puppet pw_group pw_user pyeapi pyenv quota raid rbac rbac_solaris
         rdp reg rest_pkg rest_service restartcheck ret rh_ip rh_service route
         rpm_lowpkg rpmbuild_pkgbuild rsync salt_proxy salt_version saltcheck
         saltcloud saltcloudmod scp scp_mod scsi seed shortcut slack
@@ -320,9 +320,8 @@ STOCK: Mapping[str, str] = {
         highstate_doc idem ipset keyboard keychain lgpo lgpo_reg license
         linux_acl loop macdefaults macpackage makeconf mdadm_raid netacl netconfig
         netntp netsnmp netusers ntp pkgbuild pkgng
-        powercfg process proxy pyenv quota rabbitmq_cluster
-        rabbitmq_plugin rabbitmq_policy rabbitmq_upstream rabbitmq_user
-        rabbitmq_vhost raid reg salt_proxy shortcut ssh_pki stateconf status
+        powercfg process proxy pyenv quota
+        raid reg salt_proxy shortcut ssh_pki stateconf status
         syslog_ng system task tls uptime winrepo wua wusa x509_v2 xattr
     """,
     "renderers": """
