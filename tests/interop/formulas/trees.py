@@ -30,7 +30,7 @@ class Tree:
     @ivar pillar: the file that is its pillar, or a folder with a top file of its own.
     @ivar needs: names of other trees that lie beside it in C{file_roots}.
     @ivar grains: those that a site gives its machines.
-    @ivar extra: more files of the state tree, by path.
+    @ivar differs: why ours and stock differ on it, where they do.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Tree:
     grains: dict[str, Any] = field(factory=dict)
     minion: str = "m1"
     kind: str = "formula"
-    why: str = ""
+    differs: str = ""
 
 
 def chosen() -> dict[str, Tree]:
