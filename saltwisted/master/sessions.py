@@ -27,6 +27,8 @@ TS_WINDOW = 300
 
 MAX_NONCES = 50_000
 """Nonces remembered per minion; a minion that acts faster is judged by its newest ones."""
+FEW_NONCES = 16
+"""So many are not worth looking through for old ones."""
 
 
 @define
@@ -38,7 +40,9 @@ class MinionSession:
     @ivar ends: when the key is not accepted any more, in seconds since 1970.
     @ivar tok: the token bytes last verified; constant for a key.
     @ivar newest: highest C{ts} accepted since the last sign-in, in the minion's clock.
-    @ivar nonces: nonces of requests that must not act twice, with their C{ts}.
+    @ivar nonces: nonces of requests that must not act twice, with their C{ts} if they had one. What
+        lies before the window is refused without its nonce, which is forgotten some time.
+    @ivar room: for so many nonces, then the old ones are forgotten.
     """
 
     minion_id: str
@@ -48,7 +52,8 @@ class MinionSession:
     ends: float
     tok: bytes = field(default=b"", repr=False)
     newest: int = 0
-    nonces: dict[str, int] = field(factory=dict, repr=False)
+    nonces: dict[str, int | None] = field(factory=dict, repr=False)
+    room: int = FEW_NONCES
     seen: float = 0.0
     address: str = ""
 
@@ -86,17 +91,19 @@ class MinionSession:
         """Whether this nonce was not seen before; remembers it."""
         if nonce in self.nonces:
             return False
-        self.nonces[nonce] = self.newest if ts is None else ts
-        if len(self.nonces) > MAX_NONCES:
+        self.nonces[nonce] = ts
+        if len(self.nonces) > self.room:
             self._forget_old()
         return True
 
     def _forget_old(self) -> None:
         floor = self.newest - TS_WINDOW
-        kept = {n: t for n, t in self.nonces.items() if t >= floor}
+        kept = {n: t for n, t in self.nonces.items() if t is None or t >= floor}
         if len(kept) > MAX_NONCES // 2:
             kept = dict(list(kept.items())[-(MAX_NONCES // 2) :])
         self.nonces = kept
+        # Twice as many: each nonce is looked at about once more, however many there are
+        self.room = max(FEW_NONCES, 2 * len(kept))
 
 
 class Sessions:
@@ -203,6 +210,7 @@ class Sessions:
             session.ends = lent.ends
             session.newest = 0
             session.nonces.clear()
+            session.room = FEW_NONCES
         return session
 
     def forget(self, minion_id: str) -> None:
