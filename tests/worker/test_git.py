@@ -15,6 +15,7 @@ from typing import Any
 from saltwisted.worker.git import program, repository, work
 from saltwisted.worker.git.program import GitError
 from tests.gitrepos import Repo, fetch_request
+from tests.harness import until
 from tests.stores.support import FolderTestCase
 
 MASTER = "refs/remotes/origin/master"
@@ -285,7 +286,15 @@ class KilledTests(FetchTestCase):
 
         child = int(pid.read_text())
         status = Path(f"/proc/{child}/stat")
-        self.assertTrue(not status.exists() or status.read_text().split()[2] == "Z")
+
+        def is_gone() -> bool:
+            try:
+                return status.read_text().split()[2] in "ZX"
+            except (FileNotFoundError, ProcessLookupError):
+                return True
+
+        # Killed it is; that it has ended is seen a moment later
+        until("its end", is_gone)
 
 
 class AttackTests(FetchTestCase):
