@@ -28,11 +28,11 @@ from saltwisted.domain.orchestration.words import (
     step_line,
     taken_line,
 )
-from saltwisted.errors import StoreError
+from saltwisted.errors import StoreError, TakenOver
 from saltwisted.master.orchestration import disk as disk_module
 from saltwisted.master.orchestration.disk import RunDisk
 from saltwisted.master.orchestration.going import Going
-from saltwisted.master.orchestration.keepers import Electors
+from saltwisted.master.orchestration.keepers import Electors, alone
 from saltwisted.master.orchestration.kept import KeptOrchestrations
 from saltwisted.master.orchestration.records import RunRecords
 from saltwisted.master.orchestration.summaries import Summaries
@@ -289,6 +289,80 @@ class EndTests(SynchronousTestCase):
             self.assertEqual(run.state.value, "stopped" if stops else "interrupted")
             self.assertEqual(run.steps[0].state.value, "interrupted")
             self.assertEqual(going.run.shown(), run.shown())
+
+
+class SlowStore(MemoryStore):
+    """A disk that writes when somebody says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slow = False
+        self.waiting: list[Deferred[None]] = []
+
+    def write(self, puts: Collection[Put], forget: Collection[str] = ()) -> Deferred[None]:
+        """Later."""
+        done = super().write(puts, forget)
+        if not self.slow:
+            return done
+        self.waiting.append(Deferred())
+        return self.waiting[-1]
+
+
+class LastLineTests(SynchronousTestCase):
+    """Who wants something of a run whose last line is just being written."""
+
+    def setUp(self) -> None:
+        """A master alone, with a run whose last line is on its way to the disk."""
+        self.clock, self.store = Clock(), SlowStore()
+        self.records = RunRecords(self.clock, "a", None, alone("a"), self.store)
+        self.wait(self.records.startService())
+        line = begun_line("a", 100.0, ABOUT)
+        self.writer = self.wait(self.records.begin(JID, 1, line, lambda: True))
+        nobody: Any = None
+        self.kept = KeptOrchestrations(
+            self.clock, "a", nobody, nobody, lambda: 110.0, nobody, lambda: "continue", nobody
+        )
+        self.goings = self.kept._goings
+        self.going = self.goings.add(Going(read_run(JID, self.writer.lines), self.writer))
+        self.store.slow = True
+
+    def wait(self, waiting: Any) -> Any:
+        """What it comes to."""
+        d = as_deferred(waiting)
+        self.clock.pump([0.001] * 20)
+        return self.successResultOf(d)
+
+    def written(self) -> None:
+        """The disk has it all."""
+        while self.store.waiting:
+            self.store.waiting.pop(0).callback(None)
+            self.clock.pump([0.001] * 20)
+
+    def test_stop_while_it_ends(self) -> None:
+        """An operator who stops a run that is just ending is told so at once; it ends as it did."""
+        over = as_deferred(self.goings.over(JID, {}))
+        self.clock.pump([0.001] * 20)
+        refused = self.failureResultOf(as_deferred(self.kept._stop(JID, "kim")), TakenOver)
+        self.assertIn("just ending", str(refused.value))
+        self.assertNoResult(over)
+
+        self.written()
+        self.successResultOf(over)
+        self.assertEqual(read_run(JID, self.writer.lines).state.value, "failed")
+
+    def test_line_that_waits(self) -> None:
+        """Whoever waits for a line of a run that goes on elsewhere is told, as is who adds one."""
+        first = as_deferred(self.going.write(step_line(0, "7", "a", 101.0)))
+        second = as_deferred(self.going.write(step_line(1, "8", "a", 101.0)))
+        self.clock.pump([0.001] * 20)
+        self.assertNoResult(first)
+        self.goings.lost(JID)
+
+        self.failureResultOf(first, TakenOver)
+        self.failureResultOf(second, TakenOver)
+        self.failureResultOf(as_deferred(self.writer.add(result_line(0, {}, "a", 1.0))), TakenOver)
+        self.written()
+        self.assertEqual(len(self.writer.lines), 3)
 
 
 class ListTests(SynchronousTestCase):

@@ -26,12 +26,14 @@ class Going:
 
     @ivar attach: steps whose job has a jid from another node, or another life.
     @ivar coming: lines that are written and do not count yet.
+    @ivar ending: its last lines are being written.
     """
 
     run: Run
     writer: IRunWriter
     attach: dict[int, str] = field(factory=dict)
     stopping: str = ""
+    ending: bool = False
     coming: list[Mapping[str, Any]] = field(factory=list)
 
     def running(self) -> dict[int, str]:
@@ -100,13 +102,15 @@ class Goings:
 
     def of(self, jid: str) -> Going:
         """
-        @raises TakenOver: it does not go on here, or was stopped.
+        @raises TakenOver: it does not go on here, was stopped, or is just ending.
         """
         going = self._going.get(jid)
         if going is None:
             raise TakenOver(f"orchestration {jid} does not go on here any more")
         if going.stopping:
             raise TakenOver(f"orchestration {jid} was stopped by {going.stopping}")
+        if going.ending:
+            raise TakenOver(f"orchestration {jid} is just ending")
         return going
 
     async def write(self, going: Going, line: Mapping[str, Any]) -> None:
@@ -128,7 +132,7 @@ class Goings:
     async def over(self, jid: str, outcome: Mapping[str, Any]) -> None:
         """Its process has ended."""
         going = self._going.get(jid)
-        if going is None or going.stopping or self.stops:
+        if going is None or going.stopping or going.ending or self.stops:
             return
         lines: list[Mapping[str, Any]] = []
         why = str(outcome.get("why", ""))
@@ -149,11 +153,15 @@ class Goings:
         @raises TakenOver: they do not count.
         @raises StoreError: the disk refuses.
         """
+        going.ending = True
         try:
             for line in lines:
                 await going.write(line)
-        finally:
-            self.lost(going.run.jid)
+        except Exception:
+            if self._going.get(going.run.jid) is going:
+                self.lost(going.run.jid)
+            raise
+        self.lost(going.run.jid)
         run = going.run
         self.tell(run.jid, "end", {"state": run.state.value, "why": run.why})
 

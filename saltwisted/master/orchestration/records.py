@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from attrs import define, field
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.task import LoopingCall, deferLater
 from twisted.logger import Logger
 
@@ -60,6 +60,7 @@ LOOK_EVERY = 1.0
 """Seconds after which it is seen whether somebody lacks lines, or the members have changed."""
 LOST = "another node has taken this run over"
 DOUBTED = "the claim of this run was lost: this node stood still, or is cut off"
+CLOSED = "this run has ended, or goes on elsewhere"
 
 
 @define(eq=False)
@@ -88,21 +89,25 @@ class Writing:
 
     def add(self, line: Mapping[str, Any]) -> Awaitable[None]:
         """Sent to all at once."""
-        self.writer.add(pack_line(line, self.writer.size))
+        if not self.closed:
+            self.writer.add(pack_line(line, self.writer.size))
         return self.settled()
 
     def settled(self) -> Deferred[None]:
         """Fires when all lines that there are count."""
+        if self.closed:
+            return fail(TakenOver(CLOSED))
         done: Deferred[None] = Deferred()
         self.waiting.append((len(self.writer.lines), done))
         self.look()
         return done
 
     def close(self) -> None:
-        """What was not sent is not sent any more."""
+        """What was not sent is not sent any more; who waits is told."""
         self.closed = True
         self._stop()
         self.records.ended(self)
+        self.fail(TakenOver(CLOSED))
 
     def look(self) -> None:
         """Send what somebody lacks, tell who waits, and have the seats follow the members."""
@@ -248,7 +253,7 @@ class RunRecords:
         self._writing.append(writing)
         try:
             await writing.settled()
-        except BaseException:
+        except Exception:
             writing.close()
             raise
         return writing
