@@ -9,9 +9,10 @@ and are served as they are.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from saltwisted.domain.git.mapping import is_hex
 from saltwisted.domain.roots.pins import Pins, check_reads, reads_files
 from saltwisted.interfaces import IPins
 from saltwisted.master.earliercommits import EarlierCommits
@@ -31,6 +32,18 @@ def commits(view: GitView) -> dict[str, dict[str, str]]:
     return {
         env: {place.served.remote.shown: place.commit for place in view.places(env)} for env in envs
     }
+
+
+def kept_by(views: Iterable[GitView], folder: str) -> set[str]:
+    """The objects of a repository that some views need."""
+    found: set[str] = set()
+    for view in views:
+        for each in view.served:
+            if each.folder == folder:
+                found.update(tip.id for tip in each.refs.values())
+                if is_hex(each.remote.base):
+                    found.add(each.remote.base)
+    return {oid for oid in found if len(oid) in (40, 64)}
 
 
 class CommitPins:
@@ -58,6 +71,11 @@ class CommitPins:
         self._chosen: OrderedDict[str, GitView] = OrderedDict()
         self._views: OrderedDict[bytes, GitView] = OrderedDict()
         self._servers: OrderedDict[bytes, FileServer] = OrderedDict()
+        source.on_keep(self._kept)
+
+    def _kept(self, folder: str) -> set[str]:
+        """What jobs run on."""
+        return kept_by(self._views.values(), folder)
 
     def still(self) -> FileServer:
         """Over the commits of now."""

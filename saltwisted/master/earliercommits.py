@@ -56,6 +56,7 @@ class EarlierCommits:
         self._is_news = False
         source.through(self._behind)
         source.on_show(self._show)
+        source.on_keep(self._kept)
 
     def _read(self) -> Mapping[str, Any]:
         try:
@@ -86,6 +87,11 @@ class EarlierCommits:
         refs = {each.remote.id: each.refs for each in view.served}
         if refs and self._history.add(view.name, refs, self._now()):
             self._changed()
+
+    def _kept(self, folder: str) -> set[str]:
+        """What earlier generations have of a repository."""
+        remotes = {each.remote.id for each in self._fetched.served if each.folder == folder}
+        return {oid for remote in remotes for oid in self._history.objects(remote)}
 
     def _changed(self) -> None:
         self._is_news = True
@@ -169,9 +175,7 @@ class EarlierCommits:
         if refs is None:
             raise _unknown(wanted)
         served = [
-            Served(each.remote, each.folder, each.repository, refs[each.remote.id])
-            for each in now.served
-            if each.remote.id in refs
+            evolve(each, refs=refs[each.remote.id]) for each in now.served if each.remote.id in refs
         ]
         newest = {each.remote.id: set(each.refs.values()) for each in now.served}
         for then in served:

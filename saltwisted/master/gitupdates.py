@@ -141,8 +141,8 @@ class Watched:
         self.tips = {ref: Tip(*tip) for ref, tip in state["refs"].items()}
         if self.is_pillar:
             return
-        if self.repository is not None and self.repository.path == path:
-            self.repository.learn(state["large"])
+        if self.repository is not None:
+            self.repository.move(path, state["large"])
         else:
             self.repository = Repository(path, state["large"])
 
@@ -461,6 +461,7 @@ class GitUpdates:
             "now": self._now(),
             "fresh": watched.damaged,
             "hold": self._sharing.holds,
+            "keep": self._source.kept(watched.folder) if self._source is not None else [],
         }
 
     def ask(self, shared: str) -> Awaitable[Any]:

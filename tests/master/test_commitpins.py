@@ -8,9 +8,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from attrs import evolve
 from twisted.internet.defer import Deferred, maybeDeferred
 
 from saltwisted.config.options import MasterConfig
+from saltwisted.domain.git.mapping import Tip
 from saltwisted.domain.roots.pins import UNUSED
 from saltwisted.errors import DeniedError
 from saltwisted.master.commitpins import CommitPins, TellsCommits, commits
@@ -18,7 +20,9 @@ from saltwisted.master.earliercommits import EarlierCommits
 from saltwisted.master.fileserver import FileServer
 from saltwisted.master.runners.jobs import describe
 from saltwisted.stores.git.source import GitView
+from saltwisted.worker.git import repository, work
 from tests.contracts.test_gitfiles import GitSourceTestCase
+from tests.gitrepos import fetch_request
 
 
 class PinTestCase(GitSourceTestCase):
@@ -96,6 +100,31 @@ class CommitPinTests(PinTestCase):
 
         self.assertEqual(self.seen(), b"2")
 
+    def test_packs(self) -> None:
+        """
+        Packs are made one while a job runs on a commit that nobody can reach any more: the job sees
+        it to its end.
+        """
+        self.begin("1")
+        before = self.newest.served[0]
+        self.remote.git("checkout", "--quiet", "--orphan", "other")
+        self.remote.git("rm", "--quiet", "-rf", ".")
+        self.remote.commit({"a": b"2"})
+        self.remote.git("branch", "--quiet", "-M", "other", "master")
+        self.patch(repository, "MANY_PACKS", 1)
+        request = fetch_request(before.folder, self.remote.url)
+        state = work.fetch({**request, "keep": self.source.kept(before.folder)})["state"]
+        old = before.repository.path
+        before.repository.move(f"{before.folder}/{state['repo']}", state["large"])
+        refs = {ref: Tip(*tip) for ref, tip in state["refs"].items()}
+        self.source.show(GitView([evolve(before, refs=refs)]))
+        self.assertNotEqual(old, before.repository.path)
+        # The next fetch removes it
+        shutil.rmtree(old)
+
+        self.assertEqual((self.seen(), self.seen("large")), (b"1", b"1"))
+        self.assertEqual(self.seen(minion="other"), b"2")
+
     def test_older_job(self) -> None:
         """Of two jobs the older counts; a minion that never asked is not held for ever."""
         self.begin("1")
@@ -169,6 +198,19 @@ class EarlierTests(PinTestCase):
         self.assertEqual(self.seen(), b"2")
         self.pins.returned("1", "m")
         self.assertEqual(self.seen(), b"1")
+
+    def test_signed(self) -> None:
+        """Where only signed commits are environments by their names, that is so of earlier ones."""
+        self.source.show(GitView([evolve(self.newest.served[0], signed=frozenset())]))
+        before = self.source.view.name
+        self.remote.commit({"a": b"2"})
+        self.source.show(
+            GitView([evolve(self.fetched(self.remote, name="states"), signed=frozenset())])
+        )
+
+        (then,) = self.pins.earlier.find(before).served
+
+        self.assertEqual(then.signed, frozenset())
 
     def test_after_start(self) -> None:
         """Another life of the master knows the generations of those before it."""

@@ -161,6 +161,31 @@ class FetchTests(FetchTestCase):
         self.assertEqual(self.refs(answer), {MASTER: last})
         self.assertEqual(answer["state"]["refs"][MASTER], self.fetch()["state"]["refs"][MASTER])
 
+    def test_many_packs_keep(self) -> None:
+        """
+        What jobs still run on is in the one pack as well, though nothing that is served leads to
+        it; what nobody wants is not.
+        """
+        self.fetch()
+        self.repo.git("checkout", "--quiet", "--orphan", "other")
+        unwanted = self.repo.commit({"u": b"u"})
+        self.repo.git("branch", "--quiet", "-M", "other", "master")
+        self.fetch()
+        self.repo.git("checkout", "--quiet", "--orphan", "third")
+        last = self.repo.commit({"l": b"l"})
+        self.repo.git("branch", "--quiet", "-M", "third", "master")
+        self.patch(repository, "MANY_PACKS", 1)
+        gone = "1" * 40
+
+        answer = self.fetch(keep=[self.first, gone])
+
+        self.assertEqual(self.refs(answer), {MASTER: last})
+        repo = os.path.join(self.cache, answer["state"]["repo"])
+        asked = [self.first, unwanted, last]
+        self.assertEqual(repository.missing(repo, asked, 30.0), [unwanted])
+        args = ["--git-dir", repo, "cat-file", "-p", f"{self.first}:top.sls"]
+        self.assertEqual(program.run(args, program.environment({}), seconds=30), b"1")
+
     def test_remote_is_away(self) -> None:
         """A remote that is away is told, and what it had counts."""
         self.fetch()

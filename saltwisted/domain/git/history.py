@@ -89,6 +89,15 @@ class CommitHistory:
                 found = {remote: dict(tips) for remote, tips in refs.items()}
         return found
 
+    def objects(self, remote: str) -> set[str]:
+        """All that refs of a remote have led to in the generations that are kept."""
+        return {
+            tip[0]
+            for _, change, _ in self._rows
+            for tip in (change.get(remote) or {}).values()
+            if tip is not None
+        }
+
     def commits(self, prefix: str) -> set[str]:
         """The commits that were served, and begin so."""
         return {

@@ -80,6 +80,16 @@ class Repository:
         """More objects have come."""
         self.large = large
 
+    def move(self, path: str, large: Mapping[str, int]) -> None:
+        """
+        It is somewhere else now, made anew. Whoever has this object reads from there, since what
+        lies at the old place will soon be removed: also who reads an earlier commit.
+        """
+        if path != self.path:
+            self.close()
+            self.path = path
+        self.large = large
+
     def close(self) -> None:
         """Let its files go; it opens itself again."""
         opened, self._opened = self._opened, None

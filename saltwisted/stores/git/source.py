@@ -13,7 +13,7 @@ import hashlib
 import os
 import stat
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -169,6 +169,7 @@ class GitFiles:
         self._tell: Callable[[str], None] = lambda folder: None
         self._through: Callable[[GitView], GitView] = lambda view: view
         self._shown: list[Callable[[GitView], None]] = []
+        self._keepers: list[Callable[[str], Iterable[str]]] = []
 
     def startService(self) -> None:
         """
@@ -193,6 +194,14 @@ class GitFiles:
     def on_show(self, receiver: Callable[[GitView], None]) -> None:
         """Call C{receiver(view)} when another one is served."""
         self._shown.append(receiver)
+
+    def on_keep(self, keeper: Callable[[str], Iterable[str]]) -> None:
+        """Ask C{keeper(folder)} which objects of a repository are wanted, though not served."""
+        self._keepers.append(keeper)
+
+    def kept(self, folder: str) -> list[str]:
+        """The objects of a repository that are to stay, though nothing may lead to them now."""
+        return sorted({oid for keeper in self._keepers for oid in keeper(folder)})
 
     def through(self, change: Callable[[GitView], GitView]) -> None:
         """What is to be served from now on is what C{change} makes of it."""

@@ -25,7 +25,7 @@ import os
 import pwd
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -174,7 +174,8 @@ class Fetch:
 
     @param request: C{folder}, C{url}, C{refspecs}, how the remote is reached
         (L{program.environment}) and the limits C{seconds} and C{most} (bytes). With C{fresh} the
-        repository is made anew; with C{copy} out of itself, and what counts stays what it is. With
+        repository is made anew; with C{copy} out of itself, and what counts stays what it is;
+        C{keep} are objects that a copy is to have though nothing that counts leads to them. With
         C{verify} only what was signed by one of C{signers} counts
         (L{saltwisted.worker.git.signatures}); C{pins} are commits of the configuration.
     @ivar state: what counts now, as far as that is known.
@@ -476,6 +477,20 @@ def named(state: Mapping[str, Any], refs: Mapping[str, str]) -> dict[str, str]:
     if "seen" not in state:
         return dict(refs)
     return {**{f"{KEPT_REFS}{tip[0]}": tip[0] for tip in state["refs"].values()}, **refs}
+
+
+def keep(folder: str, oids: Iterable[str], seconds: float) -> None:
+    """
+    Give names to objects that no ref leads to any more, and that shall be in the next repository:
+    jobs run on them, or may.
+    """
+    with locked(folder):
+        repo = os.path.join(folder, str(state_of(folder)["repo"]))
+        wanted = sorted(set(oids))
+        gone = set(missing(repo, wanted, seconds))
+        kept = {f"{KEPT_REFS}{oid}": oid for oid in wanted if oid not in gone}
+        if kept:
+            point(repo, {**packed_refs(repo), **kept})
 
 
 def missing(repo: str, oids: Sequence[str], seconds: float) -> list[str]:

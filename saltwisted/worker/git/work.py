@@ -88,6 +88,7 @@ def _packs(folder: str, state: Mapping[str, Any]) -> int:
 def _in_one(request: Mapping[str, Any]) -> dict[str, Any]:
     """Make a repository of one pack out of one of many; the other is served until it is done."""
     folder = str(request["folder"])
+    repository.keep(folder, request.get("keep") or (), float(request["seconds"]))
     old = repository.state_of(folder)
     again = dict(request, url=os.path.join(folder, old["repo"]), fresh=True, copy=True)
     for name in ("user", "password", "privkey", "passphrase", "proxy"):
