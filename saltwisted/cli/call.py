@@ -212,6 +212,7 @@ class SaltCall:
         )
         from saltwisted.worker.jobfiles import remove_quietly, write_proc
         from saltwisted.worker.process.call import call, split_arguments
+        from saltwisted.worker.unlogged import unlogged_job
 
         job: dict[str, Any] = {
             "fun": self.fun,
@@ -238,9 +239,10 @@ class SaltCall:
             except SaltInvocationError as error:
                 console.write_error(f"{error}\n")
                 return 1
-            value = call(self.loaders, job, self.fun, given)
-            if hasattr(value, "__next__"):
-                value = list(value)
+            with unlogged_job(job):
+                value = call(self.loaders, job, self.fun, given)
+                if hasattr(value, "__next__"):
+                    value = list(value)
             ret["return"] = value
             ret["retcode"] = self._retcode(value)
             return None

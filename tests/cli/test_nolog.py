@@ -48,6 +48,55 @@ last:
 heard:
   cmd.wait: [{name: "echo {{ secret }} 6", no_log: true, listen: [{cmd: last}]}]
 """
+OUTPUT = """
+shown:
+  cmd.run: [{name: "cat HOME/hidden; false"MARK}]
+well:
+  cmd.run: [{name: "cat HOME/hidden"MARK}]
+beside:
+  cmd.run: [{name: "cat HOME/hidden; false", parallel: trueMARK}]
+beside2:
+  cmd.run: [{name: "cat HOME/hidden >&2; false", parallel: trueMARK}]
+unlike:
+  cmd.run: [{name: "true", unless: "cat HOME/hidden; false"MARK}]
+checked:
+  cmd.run: [{name: "true", check_cmd: ["cat HOME/hidden; false"]MARK}]
+loud:
+  loud.speak: [{name: HOME/hiddenMARK}]
+late:
+  loud.speak: [{name: HOME/hidden, parallel: trueMARK}]
+"""
+"""States of which the secret comes out, without that it was given to them."""
+LOUD = """
+import logging, sys, threading, warnings
+
+log = logging.getLogger("x.loud")
+
+def mod_init(low):
+    with open(low["name"]) as file:
+        log.error(file.read())
+    return True
+
+def speak(name):
+    with open(name) as file:
+        secret = file.read()
+    log.info("read %s", secret)
+    log.warning({"read": secret})
+    warnings.warn(secret)
+    print(secret, file=sys.stderr)
+    thread = threading.Thread(target=fail, args=(secret,))
+    thread.start()
+    thread.join()
+    try:
+        fail(secret)
+    except ValueError:
+        log.exception("in a trace")
+    fail(secret)
+
+def fail(secret):
+    log.error("in a thread: " + secret, stack_info=True)
+    raise ValueError(secret)
+"""
 ODD = """
 def crash(name, secret):
     raise ValueError(f"no {secret}")
@@ -91,6 +140,13 @@ class NoLogTests(SynchronousTestCase):
             file.write(text)
 
     def run_it(self, *words: str) -> tuple[Any, str]:
+        """What C{salt-call} answers, and says besides; the secret is in neither."""
+        answer, told = self.run_plainly(*words)
+        self.assertNotIn(CANARY, json.dumps(answer))
+        self.assertNotIn(CANARY, told)
+        return answer, told
+
+    def run_plainly(self, *words: str) -> tuple[Any, str]:
         """What C{salt-call} answers, and says besides."""
         done = subprocess.run(
             [sys.executable, "-m", "saltwisted.cli.main", "salt-call", "--local",
@@ -98,8 +154,6 @@ class NoLogTests(SynchronousTestCase):
             capture_output=True, text=True, timeout=300, check=False, cwd=self.home,
             env={**os.environ, "PYTHONPATH": ROOT, "HOME": "/root"},
         )  # fmt: skip
-        self.assertNotIn(CANARY, done.stdout)
-        self.assertNotIn(CANARY, done.stderr)
         self.assertTrue(done.stdout.startswith("{"), done.stderr[-3000:])
         return json.loads(done.stdout)["local"], done.stderr
 
@@ -134,6 +188,56 @@ class NoLogTests(SynchronousTestCase):
         self.assertIn("cmd_|-named_|-named_|-run", results)
         self.assertIn("cmd_|-many_|-many 2_|-run", results)
         self.assertEqual(results["cmd_|-last_|-true_|-run"]["changes"]["retcode"], 0)
+
+    def test_T_LOG_1_output(self) -> None:
+        """
+        T-LOG-1: what commands print and modules say is in no log either, though nobody has given it
+        to them. Without the mark it is there; with it there is a word in its place.
+        """
+        self.write("hidden", f"{CANARY}\n")
+        self.write("states/loud.py", LOUD)
+        sls = OUTPUT.replace("HOME", self.home)
+        self.write("srv/x.sls", sls.replace("MARK", ""))
+        self.write("srv/y.sls", sls.replace("MARK", ", no_log: true"))
+        path = f"{self.home}/log"
+        how = ("--log-file", path, "--log-file-level", "all")
+
+        open_, told = self.run_plainly(*how, "state.apply", "x")
+        with open(path, encoding="utf-8") as file:
+            logged = file.read()
+        for line in (
+            "stdout: C", "stderr: C", "read C", "'read': 'C", "in a thread: C", "ValueError: C",
+            "UserWarning: C",
+        ):  # fmt: skip
+            self.assertIn(line.replace("C", CANARY), told)
+        self.assertIn(f"stdout: {CANARY}", logged)
+        os.remove(path)
+        marked, told = self.run_it(*how, "state.apply", "y")
+        with open(path, encoding="utf-8") as file:
+            logged = file.read()
+
+        self.assertNotIn(CANARY, logged)
+        self.assertIn("Executing state cmd.run for [shown]", logged)
+        self.assertIn("The state shown failed", logged)
+        for state in ("shown", "well", "beside", "beside2", "unlike", "checked", "loud", "late"):
+            self.assertIn(f"(the state {state} is secret: what is logged of it is not", logged)
+        self.assertEqual(
+            {result["__id__"]: result["result"] for result in marked.values()},
+            {result["__id__"]: result["result"] for result in open_.values()},
+        )
+
+    def test_T_LOG_1_job(self) -> None:
+        """T-LOG-1: so it is with a whole job that is marked."""
+        self.write("hidden", f"{CANARY}\n")
+        path = f"{self.home}/log"
+        how = ("--log-file", path, "--log-file-level", "all", "--set-metadata", "{no_log: true}")
+
+        _, told = self.run_plainly(*how, "cmd.run", f"cat {self.home}/hidden; false")
+
+        with open(path, encoding="utf-8") as file:
+            logged = file.read()
+        self.assertNotIn(CANARY, told + logged)
+        self.assertRegex(logged, r"\(the job \d+ is secret: what is logged of it is not shown\)")
 
     def test_T_LOG_1_single(self) -> None:
         """T-LOG-1: so it is for one state alone; what a person types as its argument is his own."""

@@ -28,6 +28,7 @@ from saltwisted.worker.process import asbefore
 from saltwisted.worker.process.call import execute
 from saltwisted.worker.process.loader import Loaders, make_grains
 from saltwisted.worker.process.warm import Facts, name_process
+from saltwisted.worker.unlogged import unlogged_job
 
 log = logging.getLogger(__name__)
 
@@ -291,7 +292,8 @@ def run_job(payload: Mapping[str, Any], client: ControlClient, facts: Facts) -> 
 
     blackouts = payload.get("blackouts", ())
     before = asbefore.AsBefore()
-    ret = guarded(lambda: execute(loaders, job, blackouts=blackouts, progress=progress), job)
+    with unlogged_job(job):
+        ret = guarded(lambda: execute(loaders, job, blackouts=blackouts, progress=progress), job)
     before.put_back()
     # Before any disk or returner has it; what the daemon asks for itself has no mark
     ret = dict(told(ret))

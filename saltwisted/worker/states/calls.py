@@ -31,6 +31,7 @@ from saltwisted.worker.states.retry import attempt as attempt_text
 from saltwisted.worker.states.retry import crashed, instant, retry_settings, span, would_retry
 from saltwisted.worker.states.retry import interval as interval_of
 from saltwisted.worker.states.slots import fill_slots
+from saltwisted.worker.unlogged import unlogged_state
 
 log = logging.getLogger(__name__)
 
@@ -203,7 +204,8 @@ class StateCalls:
         self.context["runas_password"] = low.get(password)
         with self._provider(low):
             args, keywords = self._arguments(self.states[full], full, low)
-            result = self._executed(low, full, args, keywords, chunks, running)
+            with unlogged_state(low):
+                result = self._executed(low, full, args, keywords, chunks, running)
         if not isinstance(result, dict):
             return result
         masked(low, result)
@@ -254,7 +256,7 @@ class StateCalls:
             ):
                 result.update(self._conditions.check_cmd(low))
         except Exception:
-            log.debug("An exception occurred in this state:", exc_info=not low.get("no_log"))
+            log.debug("An exception occurred in this state:", exc_info=True)
             name = (args or [None])[0] or keywords.get("name")
             return {
                 "result": False,

@@ -21,6 +21,7 @@ from saltwisted.worker.states.retry import attempt as attempt_text
 from saltwisted.worker.states.retry import crashed, retry_settings, span, would_retry
 from saltwisted.worker.states.retry import interval as interval_of
 from saltwisted.worker.states.slots import fill_slots
+from saltwisted.worker.unlogged import unlogged_state
 
 log = logging.getLogger(__name__)
 
@@ -114,8 +115,10 @@ class ParallelCalls:
         path = os.path.join(folder, hashlib.sha1(tag.encode(), usedforsecurity=False).hexdigest())
 
         def work() -> dict[str, Any]:
+            with unlogged_state(low):
+                result = self._work(low, full, args, keywords, name)
             # Before it is written, even for the moment until it is read
-            return masked(low, self._work(low, full, args, keywords, name))
+            return masked(low, result)
 
         told = low.get("__id__") if low.get("no_log") else name
         parallel = self._calls[tag] = Parallel(told, path, work)

@@ -40,6 +40,7 @@ from saltwisted.worker.states.calls import StateCalls
 from saltwisted.worker.states.parallel import ParallelCalls
 from saltwisted.worker.states.retry import instant
 from saltwisted.worker.states.steps import STEPS, Numbered
+from saltwisted.worker.unlogged import unlogged_state
 
 log = logging.getLogger(__name__)
 
@@ -444,7 +445,8 @@ class StateRun:
             return low
         low["__agg__"] = True
         try:
-            changed: Chunk = self.states[f"{low['state']}.mod_aggregate"](low, others, running)
+            with unlogged_state(low, *others):
+                changed: Chunk = self.states[f"{low['state']}.mod_aggregate"](low, others, running)
         except TypeError:
             log.error("Failed to execute aggregate for state %s", low["state"])
             return low
@@ -455,7 +457,9 @@ class StateRun:
         state = low["state"]
         if state in self._initialised or not self.calls.offers(low, "mod_init"):
             return
-        if self.states[f"{state}.mod_init"](low):
+        with unlogged_state(low):
+            done = self.states[f"{state}.mod_init"](low)
+        if done:
             self._initialised.add(state)
 
 

@@ -1,0 +1,74 @@
+"""
+Nothing is logged of what is secret: the output of a failed command, a trace, a module's own words.
+
+While a state with C{no_log: True} runs, or a job of which nobody may see anything, log records of
+this process keep their level and logger and lose their text. That is done where records are made:
+no handler, of ours or of a site's module, has the text then. What is written to standard error
+besides (a warning of Python, the trace of a thread, a C{print}) goes nowhere: standard error is
+the daemon's log, too.
+
+Processes that are forked meanwhile stay silent for good; they are part of what is secret.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, redirect_stderr
+from typing import Any
+
+from saltwisted.domain.secrecy import is_secret
+
+TEXT = "(%s is secret: what is logged of it is not shown)"
+
+
+@contextmanager
+def unlogged(what: str) -> Iterator[None]:
+    """
+    Within this block, also in threads, no log record of this process has a text.
+
+    @param what: the name of what is secret, which may be told.
+    """
+    before = logging.getLogRecordFactory()
+
+    def hidden(
+        name: str,
+        level: int,
+        path: str,
+        line: int,
+        msg: object,
+        args: Any,
+        exc_info: Any,
+        func: str | None = None,
+        sinfo: str | None = None,
+        **more: Any,
+    ) -> logging.LogRecord:
+        return before(name, level, path, line, TEXT, (what,), None, func, None, **more)
+
+    with open(os.devnull, "w", encoding="utf-8") as null, redirect_stderr(null):
+        logging.setLogRecordFactory(hidden)
+        try:
+            yield
+        finally:
+            logging.setLogRecordFactory(before)
+
+
+@contextmanager
+def unlogged_state(*lows: Mapping[str, Any]) -> Iterator[None]:
+    """As L{unlogged} if one of these calls of states has C{no_log}."""
+    with ExitStack() as stack:
+        for low in lows:
+            if low.get("no_log"):
+                stack.enter_context(unlogged(f"the state {low.get('__id__')}"))
+                break
+        yield
+
+
+@contextmanager
+def unlogged_job(job: Mapping[str, Any]) -> Iterator[None]:
+    """As L{unlogged} if this job is one that only those may see who do it."""
+    with ExitStack() as stack:
+        if is_secret(job):
+            stack.enter_context(unlogged(f"the job {job.get('jid')}"))
+        yield
