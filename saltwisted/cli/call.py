@@ -211,8 +211,7 @@ class SaltCall:
             SaltInvocationError,
         )
         from saltwisted.worker.jobfiles import remove_quietly, write_proc
-        from saltwisted.worker.process.call import call, split_arguments
-        from saltwisted.worker.unlogged import unlogged_job
+        from saltwisted.worker.process.call import split_arguments
 
         job: dict[str, Any] = {
             "fun": self.fun,
@@ -239,11 +238,7 @@ class SaltCall:
             except SaltInvocationError as error:
                 console.write_error(f"{error}\n")
                 return 1
-            with unlogged_job(job):
-                value = call(self.loaders, job, self.fun, given)
-                if hasattr(value, "__next__"):
-                    value = list(value)
-            ret["return"] = value
+            ret["return"] = value = self._value(job, given)
             ret["retcode"] = self._retcode(value)
             return None
         except CommandNotFoundError as error:
@@ -265,6 +260,15 @@ class SaltCall:
             if proc is not None:
                 remove_quietly(proc)
         return 1
+
+    def _value(self, job: Mapping[str, Any], given: Sequence[Any]) -> Any:
+        """What the function gives back; all of it, if it yields."""
+        from saltwisted.worker.process.call import call
+        from saltwisted.worker.unlogged import unlogged_job
+
+        with unlogged_job(job):
+            value = call(self.loaders, job, self.fun, given)
+            return list(value) if hasattr(value, "__next__") else value
 
     def _retcode(self, value: Any) -> int:
         code = self.loaders.context.get("retcode", 0)
