@@ -7,7 +7,8 @@ when the configuration is loaded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from ipaddress import ip_address
 from typing import Any
 
 from saltwisted.config.secrets import shown_value
@@ -52,6 +53,8 @@ to be measured. CherryPy has not looked at the last one for years.
 """
 LISTS = ("cors_origin",)
 """Options that may also be a list of texts."""
+NOBODY: Mapping[str, Any] = {"authorized_ips": ("nobody",), "api_acl": {"users": {}}}
+"""What stands for a guard that cannot be read: a mistake in it opens nothing."""
 _NAMES = {bool: "true or false", int: "a whole number", str: "text", list: "a list", dict: "a map"}
 
 
@@ -66,8 +69,12 @@ class ApiOptions:
         self.block = block
         self._values = dict(DEFAULTS)
         for name, usual in DEFAULTS.items():
-            if given.get(name) is not None and not _wrong(name, given[name]):
+            if name == "authorized_ips" and given.get(name) and isinstance(given[name], str):
+                self._values[name] = [given[name]]
+            elif given.get(name) is not None and not _wrong(name, given[name]):
                 self._values[name] = given[name]
+            elif given.get(name) is not None and name in NOBODY:
+                self._values[name] = NOBODY[name]
             elif isinstance(usual, (list, dict)):
                 self._values[name] = type(usual)(usual)
 
@@ -111,6 +118,7 @@ def problems(blocks: Mapping[str, Any]) -> list[str]:
                 wrong = _wrong(key, value) if value is not None else ""
                 if wrong:
                     found.append(f"{name}: {key} must be {wrong}, not {shown_value(key, value)!r}")
+                found += [f"{name}: {key}: {text}" for text in _unguarded(key, value)]
             elif key not in UNUSED:
                 # Nearly nobody misspells: the command line is not to wait for this
                 from difflib import get_close_matches
@@ -121,9 +129,39 @@ def problems(blocks: Mapping[str, Any]) -> list[str]:
     return found
 
 
+def _unguarded(name: str, value: Any) -> Iterable[str]:
+    """What in the options that say from where one may come lets nobody in, a sentence each."""
+    if name == "authorized_ips" and isinstance(value, (str, list)):
+        yield from _no_addresses([value] if isinstance(value, str) else value)
+    elif name == "api_acl" and value not in (None, {}):
+        users = value.get("users") if isinstance(value, Mapping) else None
+        if not isinstance(users, Mapping) or not users:
+            yield "there are no users in it, so nobody may log in"
+            return
+        for user, places in users.items():
+            for text in _no_addresses([places] if isinstance(places, str) else places, "*"):
+                yield f"{user}: {text}"
+
+
+def _no_addresses(places: Any, *words: str) -> Iterable[str]:
+    """Of a list of addresses, what is none; each is compared as it is written."""
+    if not isinstance(places, (list, tuple)):
+        yield f"a list of addresses is needed, not {str(places)[:64]!r}"
+        return
+    for place in places:
+        try:
+            good = place in words or str(ip_address(place)) == place
+        except ValueError:
+            good = False
+        if not good:
+            yield f"{str(place)[:64]!r} is no address of a client, so it lets nobody in"
+
+
 def _wrong(name: str, value: Any) -> str:
     """What a value should be and is not; C{""} if it fits."""
     usual = DEFAULTS[name]
+    if name == "authorized_ips" and isinstance(value, str):
+        return ""
     if name in LISTS and isinstance(value, (list, tuple)):
         return "" if all(isinstance(each, str) for each in value) else "text or a list of texts"
     if isinstance(usual, bool) or not isinstance(usual, int):

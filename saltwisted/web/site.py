@@ -511,10 +511,12 @@ class Sending:
 
 
 def api_acl_allows(acl: Mapping[str, Any], username: Any, address: str) -> bool:
-    """Whether C{api_acl} lets a user come from an address; without users in it everybody may."""
-    users = acl.get("users") if acl else None
-    if not isinstance(users, Mapping) or not users:
+    """Whether C{api_acl} lets a user come from an address; where there is none everybody may."""
+    if not acl:
         return True
+    users = acl.get("users")
+    if not isinstance(users, Mapping):
+        return False
     places = users.get(username) if isinstance(username, str) else None
     if places is None:
         places = users.get("*")

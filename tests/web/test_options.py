@@ -147,6 +147,44 @@ class OptionTests(SynchronousTestCase):
         self.assertEqual((reply.status, reply.content), (200, b"a picture"))
         self.assertEqual(ApiRig(self).ask("GET", "/favicon.ico", Accept="*/*").status, 404)
 
+    def test_T_API_9_guards(self) -> None:
+        """
+        T-API-9: a mistake in C{authorized_ips} or C{api_acl} lets nobody in, whom it should have
+        kept out, and is said at the start.
+        """
+        for acl in ({"user": {"admin": ["*"]}}, {"users": {}}, {"users": ["admin"]}, ["admin"], 7):
+            api = ApiRig(self, block={"api_acl": acl})
+            self.assertEqual(api.ask("POST", "/login", LOGIN).status, 401, acl)
+            self.assertEqual(api.ask("POST", "/run", [{**ARG, **LOGIN}]).status, 401, acl)
+            (*_, text) = problems({"rest_twisted": {"api_acl": acl}})
+            self.assertIn("nobody may log in", text)
+        for places in ({"a": "192.0.2.7"}, 7, True, ["192.0.2.0/24"], "192.0.2.70"):
+            api = ApiRig(self, block={"authorized_ips": places})
+            self.assertEqual(api.ask("GET", "/").status, 403, places)
+        self.assertEqual(len(problems({"rest_twisted": {"authorized_ips": {"a": "192.0.2.7"}}})), 1)
+
+        one = ApiRig(self, block={"authorized_ips": "192.0.2.7", "api_acl": {}})
+        self.assertEqual(one.ask("POST", "/login", LOGIN).status, 200)
+        self.assertEqual(one.ask("GET", "/", address="192.0.2.77").status, 403)
+
+    def test_addresses(self) -> None:
+        """What in both can be no client's address is named."""
+        good = {"authorized_ips": ["192.0.2.7", "::1"], "api_acl": {"users": {"*": "192.0.2.7"}}}
+        self.assertEqual(problems({"rest_twisted": good}), [])
+        acl = {"users": {"fred": ["*", "10.0.0.0/8"], "ann": 7}}
+        found = problems({"rest_twisted": {"authorized_ips": ["host", 7], "api_acl": acl}})
+        self.assertEqual(
+            found,
+            [
+                "rest_twisted: authorized_ips: 'host' is no address of a client, so it lets nobody"
+                " in",
+                "rest_twisted: authorized_ips: '7' is no address of a client, so it lets nobody in",
+                "rest_twisted: api_acl: fred: '10.0.0.0/8' is no address of a client, so it lets"
+                " nobody in",
+                "rest_twisted: api_acl: ann: a list of addresses is needed, not '7'",
+            ],
+        )
+
     def test_types(self) -> None:
         """Options that mean something are judged, and those that mean nothing are taken as is."""
         found = problems({"rest_twisted": {"debug": "yes", "log_error_file": 1, "favicon": []}})
