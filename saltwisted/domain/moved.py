@@ -296,7 +296,7 @@ STOCK: Mapping[str, str] = {
         at at_solaris auditpol autoruns baredoc bcache beacons bgp bridge
         cassandra_cql celery certutil chef chocolatey chronos chroot cloud cryptdev
         debuild_pkgbuild desktop devinfo devmap dism dsc dsc_resource
-        etcd etcd_mod ethtool extfs firewall firewalld fmadm highstate_doc idem
+        etcd etcd_mod ethtool extfs firewall fmadm highstate_doc idem
         incron iosconfig ipset iwtools jinja junos kernelpkg kernelpkg_linux_apt
         kernelpkg_linux_yum keyboard keychain lgpo lgpo_reg license linux_acl
         linux_ip locate macdefaults macpackage mdadm_raid nacl napalm napalm_bgp
@@ -316,7 +316,7 @@ STOCK: Mapping[str, str] = {
     """,
     "states": """
         acl ansible ansiblegate appx assistive at beacon certutil chocolatey cloud
-        disk dism dsc_resource etcd etcd_mod firewall firewalld
+        disk dism dsc_resource etcd etcd_mod firewall
         highstate_doc idem ipset keyboard keychain lgpo lgpo_reg license
         linux_acl loop macdefaults macpackage makeconf mdadm_raid netacl netconfig
         netntp netsnmp netusers ntp pkgbuild pkgng

@@ -93,6 +93,8 @@ SUBJECTS: Mapping[str, Subject] = {
     "debian_ip": _subject(ip="debian_ip"),
     "network_states": _subject(ip="debian_ip", states_network="../states/network"),
     "nftables_states": _subject("nftables", states_nftables="../states/nftables"),
+    "firewalld": _subject("firewalld"),
+    "firewalld_states": _subject("firewalld", states_firewalld="../states/firewalld"),
 }
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if __package__:
+    from tests.modules.firewalldscripts import firewalld, firewalld_states
     from tests.modules.networkscripts import (
         debian_ip,
         dig,
@@ -19,6 +20,7 @@ if __package__:
         selinux_states,
     )
 else:
+    from firewalldscripts import firewalld, firewalld_states
     from networkscripts import (
         debian_ip,
         dig,
@@ -967,6 +969,8 @@ SCRIPTS: dict[str, Callable[[Play], None]] = {
     "apache_debian": apache_debian,
     "nftables": nftables,
     "nftables_states": nftables_states,
+    "firewalld": firewalld,
+    "firewalld_states": firewalld_states,
     "selinux": selinux,
     "selinux_states": selinux_states,
     "debian_ip": debian_ip,

@@ -122,6 +122,14 @@ class MachinePlays(SynchronousTestCase):
         """Rules, chains, tables and policies are forecast, set and refused as by stock."""
         self.check("nftables_states")
 
+    def test_firewalld(self) -> None:
+        """firewall-cmd is asked in stock's words, and its answers are read as by stock."""
+        self.check("firewalld")
+
+    def test_firewalldStates(self) -> None:
+        """Zones and services are forecast, set, left alone and refused as by stock."""
+        self.check("firewalld_states")
+
 
 def _looks(step: object) -> bool:
     """Whether a step only shows files."""
