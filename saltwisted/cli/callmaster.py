@@ -18,8 +18,7 @@ from saltwisted.cli.options import CommandLine
 from saltwisted.errors import RemoteError, TransportClosed
 from saltwisted.worker.control import ControlClient
 from saltwisted.worker.exceptions import SaltClientError
-from saltwisted.worker.process.loader import Loaders, make_grains
-from saltwisted.worker.process.main import DaemonLink, MasterLink, NoMaster
+from saltwisted.worker.process.here import Here
 from saltwisted.worker.process.witness import Witness
 
 PRIVATE_MINION = (
@@ -46,27 +45,7 @@ class Surroundings:
         self.witness = Witness()
         self._child: subprocess.Popen[bytes] | None = None
         self._client = None if local else self._connect()
-        master: Any = Alone(self._opts) if self._client is None else MasterLink(self._client)
-        self._master = master
-        daemon = None if self._client is None else DaemonLink(self._client)
-
-        def files() -> Any:
-            from saltwisted.worker.fileclient import file_client
-
-            if self._opts.get("file_client") != "local":
-                return file_client(self._opts, master)
-            from saltwisted.worker.git.localfiles import local_files
-
-            return file_client(self._opts, master, served=local_files(self._opts))
-
-        self.loaders = Loaders(
-            self._opts,
-            grains=lambda: make_grains(self._opts),
-            pillar=self._pillar,
-            master=master,
-            daemon=daemon,
-            fileclient=files,
-        )
+        self.loaders = Here(self._opts, self._client, _end).loaders
 
     def close(self) -> None:
         """Hang up; a private minion ends with that."""
@@ -129,37 +108,7 @@ class Surroundings:
             )
         return ControlClient(sock=ours)
 
-    def _pillar(self) -> Any:
-        opts = self._opts
-        load = {
-            "cmd": "_pillar",
-            "ver": "2",
-            "id": opts["id"],
-            "grains": self.loaders.grains if self._client is None else dict(self.loaders.grains),
-            "saltenv": opts.get("saltenv"),
-            "pillarenv": opts.get("pillarenv"),
-        }
-        try:
-            return self._master.pillar(load)
-        except SaltClientError as error:
-            # Without its pillar no function does what it should: this is the end of the call.
-            raise SystemExit(f"The pillar could not be fetched: {error}") from None
 
-
-class Alone(NoMaster):
-    """C{__master__} with C{--local}: pillars are compiled from C{pillar_roots} here."""
-
-    def __init__(self, opts: dict[str, Any]) -> None:
-        super().__init__("salt-call runs without one (--local)")
-        self._opts = opts
-        self._worker: Any = None
-
-    def pillar(self, load: dict[str, Any], timeout: float | None = None) -> Any:
-        """The pillar, from the files of this machine."""
-        from saltwisted.worker.pillar.work import PillarWorker
-
-        if self._worker is None:
-            self._worker = PillarWorker(self._opts)
-        request = {key: load.get(key) for key in ("id", "grains", "saltenv", "pillarenv")}
-        request["override"] = load.get("pillar_override")
-        return self._worker.value(request)
+def _end(error: SaltClientError) -> None:
+    # Without its pillar no function does what it should: this is the end of the call.
+    raise SystemExit(f"The pillar could not be fetched: {error}") from None

@@ -299,12 +299,11 @@ class LocalClient:
         """
         The returns of a job so far: ids to C{{"ret": ...}}.
 
-        Who is not root needs a rule for the runner C{jobs.list_job}.
+        @raises AuthorizationError: who is not root asks for a job that he has not published.
         """
         with refusals(), closing(connected(self.opts)) as client:
-            job = client.call("runner", fun="jobs.list_job", arg=[str(jid)])["return"]
-        result = job.get("Result") if isinstance(job, Mapping) else None
-        return {name: _full(item) for name, item in (result or {}).items()}
+            found = client.call("returns", jid=str(jid))
+        return {name: _full(item) for name, item in found.items()}
 
     def get_full_returns(
         self, jid: str, minions: Iterable[str], timeout: float | None = None
@@ -326,6 +325,9 @@ class Caller:
     """
     Functions of this machine's minion, in this process (stock's C{salt-call}).
 
+    What the master has, such as files and the pillar, is asked of the minion that runs here, by
+    its control socket; with C{file_client: local} nobody is asked.
+
     @param c_path: the minion's configuration file.
     @param mopts: its options, if they were read already.
     """
@@ -334,23 +336,34 @@ class Caller:
         self, c_path: str = "/etc/salt/minion", mopts: Mapping[str, Any] | None = None
     ) -> None:
         from saltwisted.compat.config import minion_config
-        from saltwisted.worker.process import loader
+        from saltwisted.worker.process.here import Here
 
         opts = dict(minion_config(c_path) if mopts is None else mopts)
         self.opts = opts
-        self._loaders = loader.Loaders(opts, grains=lambda: loader.make_grains(opts))
+        alone = opts.get("file_client") == "local" or opts.get("master_type") == "disable"
+        self._functions = Here(opts, None if alone else connected(opts)).loaders.modules
 
     def cmd(self, fun: str, *args: Any, **kwargs: Any) -> Any:
         """
         Call a function.
 
         @raises KeyError: there is none of this name.
+        @raises SaltClientError: it needs the master, and no minion runs here, or the user is
+            neither root nor the minion's own.
         """
         from saltwisted.worker.masking import answering
 
         with answering(fun):
-            return self._loaders.modules[fun](*args, **kwargs)
+            return self._functions[fun](*args, **kwargs)
 
     def function(self, fun: str, *args: Any, **kwargs: Any) -> Any:
-        """As L{cmd}."""
-        return self.cmd(fun, *args, **kwargs)
+        """As L{cmd}, with words such as C{"a=1"} and C{"[1, 2]"} as arguments, as in a shell."""
+        from saltwisted.domain.arguments import keyword_of, yamlify
+        from saltwisted.worker.process.call import split_arguments
+
+        words = [
+            yamlify(each) if isinstance(each, str) and keyword_of(each) is None else each
+            for each in args
+        ]
+        given, named = split_arguments(self._functions[fun], words)
+        return self.cmd(fun, *given, **{**named, **kwargs})

@@ -41,6 +41,7 @@ from saltwisted.master.context import Context
 from saltwisted.master.loads import arguments_of, delimiter_of
 from saltwisted.master.logins import NotProven
 from saltwisted.master.logintest import LoginTest
+from saltwisted.master.ownjobs import OwnJobs
 from saltwisted.master.permits import CREDENTIALS, tell_done
 from saltwisted.master.rights import BESIDE, Rights, as_job, as_ping
 
@@ -94,7 +95,7 @@ class Control:
     def operations(self) -> list[Operation]:
         """The rows."""
         rows = [evolve(row, record=RECORD.get(row.name)) for row in self._rows()]
-        return [*rows, *LoginTest(self._ctx).operations()]
+        return [*rows, *LoginTest(self._ctx).operations(), *OwnJobs(self._ctx).operations()]
 
     def _rows(self) -> list[Operation]:
         may = Rights(self._ctx)

@@ -16,7 +16,7 @@ from saltwisted.transports.ipc import PeerProcess
 from saltwisted.wire.msgpack import pack, unpack
 from tests.master.rig import Rig, RigMinion
 
-READS = {"match", "events", "status", "auth.test"}
+READS = {"match", "events", "status", "auth.test", "returns"}
 BY_ITSELF = {"mk_token"}
 """Who asks is known only when it is done; the login writes it down."""
 

@@ -1,0 +1,71 @@
+"""
+C{returns}: what came back to a job, for who has published it.
+
+Runners that read the job cache are for root and for logins with a rule. A local user whom
+C{publisher_acl} lets publish a job without waiting for it can come back for its returns here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from saltwisted.domain.operations.arguments import JID, Argument
+from saltwisted.domain.operations.table import Call, Caller, Operation, Right
+from saltwisted.errors import DeniedError
+from saltwisted.master.context import Context
+from saltwisted.master.permits import local_may_publish, tell_refusal
+from saltwisted.master.runners.jobs import SHOWN
+
+
+class OwnJobs:
+    """One master's row of the table of operations."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+
+    def operations(self) -> list[Operation]:
+        """The row."""
+        words = "root and the daemon's own user, local users of the jobs that they have published"
+        return [
+            Operation(
+                name="returns",
+                right=Right(words, self._judge),
+                handler=self.returns,
+                takes=(Argument("jid", JID, needed=True),),
+            )
+        ]
+
+    async def _judge(self, caller: Caller, args: Mapping[str, Any]) -> str:
+        """
+        The name of who asks.
+
+        A login may have the same name as an account: so the account must also be one that may
+        publish this job, and could have its returns that way.
+
+        @raises DeniedError: he has no account, or it is no job of his. Whether there is such a
+            job is not said.
+        """
+        if not caller.name or caller.proof:
+            raise DeniedError("only users of this machine may ask this")
+        if caller.owner:
+            return caller.name
+        job = await self._ctx.jobs.job(args["jid"])
+        if (
+            job is None
+            or job.get("claimed")  # by a minion alone, whose word it is
+            or job.get("user") != caller.name
+            or not await local_may_publish(self._ctx, caller.name, False, job)
+        ):
+            source = f"{caller.door}, {caller.source}"
+            tell_refusal(self._ctx, caller.name, f"read the returns of {args['jid']}", source)
+            raise DeniedError(f"{caller.name} has published no job {args['jid']}")
+        return caller.name
+
+    async def returns(self, call: Call) -> Any:
+        """Give the returns of a job so far, by minion, as the runner `jobs.list_job` does."""
+        found = await self._ctx.jobs.returns(call.args["jid"])
+        return {
+            minion: {key: value[key] for key in SHOWN if key in value}
+            for minion, value in found.items()
+        }
