@@ -85,7 +85,9 @@ do
 done
 """
 
-_RUN = 'exec chroot . /usr/bin/env -i HOME=/root PATH="$PATH" LANG=C.UTF-8 "$python" "$driver"\n'
+_RUN = """
+exec chroot . /usr/bin/env -i HOME=/root PATH="$PATH" LANG=C.UTF-8 $also "$python" "$driver"
+"""
 
 
 def ready() -> str:
@@ -171,6 +173,7 @@ def run(
     """
     base = ready()
     python = sys.executable
+    also = ""
     words = ["-m", "saltwisted.cli.main", "salt-call"]
     ours = side.startswith("ours")
     others = []
@@ -181,6 +184,9 @@ def run(
         version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
         site = os.path.join(others[0], "lib", version, "site-packages")
         words = ["-c", _BESIDE.format(site=site)]
+    if ours and ROOT in os.environ.get("PYTHONPATH", "").split(":"):
+        # the interpreter may have another checkout installed, which the machine does not see
+        also = f"PYTHONPATH={ROOT}"
     given = {
         "side": "ours" if ours else "stock",
         "ours": [python, *words],
@@ -193,7 +199,7 @@ def run(
             [
                 "unshare", "--mount", "--propagation", "private", "--pid", "--fork",
                 "--kill-child", "--uts", *([] if net else ["--net"]), "/bin/sh", "-c",
-                _ENTER + f"python={python} driver={DRIVER}\n" + _RUN, "sh",
+                _ENTER + f"python={python} driver={DRIVER} also={also}\n" + _RUN, "sh",
                 base, place, "yes" if net else "no", *_places(python), *others, *places,
             ],
             input=json.dumps(given), capture_output=True, text=True, check=False, timeout=900,
