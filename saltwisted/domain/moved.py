@@ -476,6 +476,15 @@ def whereabouts(kind: str, name: str) -> str:
             "saltwisted has no module of this name; the salt package has it, and what saltwisted"
             " lacks is taken from there where it is installed."
         )
+    return gone(kind, name)
+
+
+def gone(kind: str, name: str) -> str:
+    """
+    That a module is nowhere any more, in one sentence.
+
+    @return: empty for one that is somewhere, or that Salt never had.
+    """
     if name in GONE.get(kind, "").split():
         return "Salt 3007 had it; Salt 3008 has not, and no extension is known that has it."
     return ""

@@ -23,7 +23,7 @@ PARENT = os.path.dirname(os.path.dirname(saltwisted.__file__))
 
 SCRIPT = """
 import json, logging, sys
-logging.basicConfig(level=logging.ERROR)
+logging.basicConfig(level=logging.WARNING)
 from saltwisted.worker.process.loader import Loaders
 
 loaders = Loaders(json.loads(sys.argv[1]), grains={}, pillar={}, stock=False)
@@ -392,13 +392,14 @@ class MovedTests(ExtensionTestCase):
 
     def test_said(self) -> None:
         """
-        A function's error names the extension that has it, or the C{salt} package, or says since
-        when it is gone.
+        A function's error names the extension that has it, or the C{salt} package. One that
+        nothing has any more is missing in stock's words, and once the log has what became of it.
         """
-        found, _ = self.call(
+        found, said = self.call(
             "modules/zabbix.host_get",
             "states/mongodb_user.present",
             "modules/napalm.cli",
+            "modules/boto_ec2.exists",
             "modules/boto_ec2.exists",
             "modules/nosuch.thing",
         )
@@ -410,7 +411,10 @@ class MovedTests(ExtensionTestCase):
         )
         self.assertIn("saltext-mongodb", found["states/mongodb_user.present"])
         self.assertIn("the salt package has it", found["modules/napalm.cli"])
-        self.assertIn("Salt 3008 has not", found["modules/boto_ec2.exists"])
+        self.assertEqual(
+            found["modules/boto_ec2.exists"], "'boto_ec2.exists' is not available."
+        )
+        self.assertEqual(said.count("boto_ec2.exists: Salt 3007 had it; Salt 3008 has not"), 1)
         self.assertEqual(found["modules/nosuch.thing"], "'nosuch.thing' is not available.")
 
     def test_not_here(self) -> None:

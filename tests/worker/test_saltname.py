@@ -108,6 +108,25 @@ class SaltNameTests(SiteCase):
         self.assertIn(saltname.PAGE, found["missing"]["site"])
         self.assertIn("nosuch", found["other.works"])
 
+    def test_lost_in_stock(self) -> None:
+        """
+        Where stock has lost a part as well the error is the one that it has there, and a module
+        that goes on without it does.
+        """
+        found = self.run_site(
+            "import salt.ext.six\ndef never():\n    return 1\n",
+            "site.never",
+            "moves.never",
+            "other.works",
+            other="try:\n    from salt.ext import six\nexcept ImportError as error:\n"
+            "    six = str(error)\ndef works():\n    return six\n",
+            moves="from salt.ext.six.moves import range\ndef never():\n    return 1\n",
+        )
+
+        said = "No module named 'salt.ext.six'"
+        self.assertEqual((found["missing"]["site"], found["missing"]["moves"]), (said, said))
+        self.assertIn("cannot import name 'six' from 'salt.ext'", found["other.works"])
+
     def test_views(self) -> None:
         """C{salt.modules} and C{salt.states} are what the loader has, with its names."""
         found = self.run_site(

@@ -8,8 +8,12 @@ whoever calls one. Of other modules L{saltwisted.domain.moved} knows which packa
 
 from __future__ import annotations
 
+import functools
+import logging
 from collections.abc import Container, Mapping
 from typing import Any
+
+log = logging.getLogger(__name__)
 
 ELSEWHERE: Mapping[str, Mapping[str, str]] = {
     "modules": {
@@ -120,7 +124,8 @@ def why_missing(
     kind: str, function: str, loaded: Container[str], missing: Mapping[str, Any]
 ) -> str:
     """
-    Why a function is not there.
+    Why a function is not there, and what has it. Where nothing has it these are stock's words alone,
+    and the log has what became of it.
 
     @param loaded: the modules that are there.
     @param missing: the reasons of those that were found and cannot be used.
@@ -132,9 +137,18 @@ def why_missing(
         reason = missing[module]
         said = f"'{module}' __virtual__ returned False"
         return said if reason is None else f"{said}: {reason}"
-    from saltwisted.domain.moved import whereabouts
+    from saltwisted.domain.moved import gone, whereabouts
 
     elsewhere = ELSEWHERE.get(kind, {})
     if module in elsewhere:
         return f"'{module}' __virtual__ returned False: {elsewhere[module]}"
+    fate = gone(kind, module)
+    if fate:
+        _say_once(f"{function}: {fate}")
+        return f"'{function}' is not available."
     return f"'{function}' is not available. {whereabouts(kind, module)}".rstrip()
+
+
+@functools.cache
+def _say_once(text: str) -> None:
+    log.warning("%s", text)

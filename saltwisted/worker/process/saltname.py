@@ -38,6 +38,7 @@ NAMED = {
     "salt.beacons.network_settings": "beacon validate",
     "salt.client.ssh": "",
     "salt.client.ssh.state": "lowstate_file_refs prep_trans_tar",
+    "salt.ext": "",
     "salt.fileclient": "get_file_client",
     "salt.state": "HighState",
     "salt.utils.cloud": (
@@ -54,6 +55,9 @@ NAMED = {
 Parts that modules import at their top and use in few functions, with what is used of them. They
 can be imported, and whoever calls one is told that it is not here.
 """
+
+LOST = ("salt.ext.six",)
+"""Names that stock Salt has not either: their import fails in Python's own words, as there."""
 
 Find = Callable[[str, str], types.ModuleType | None]
 """The executed module of a kind and file name, from the loader that works now."""
@@ -79,6 +83,8 @@ class SaltName:
         """
         if name != "salt" and not name.startswith("salt."):
             return None
+        if name in LOST:
+            raise ModuleNotFoundError(f"No module named '{name}'", name=name)
         view = name.rpartition(".")[0] in VIEWS
         if not view and source_of(name) is None and name not in NAMED:
             raise missing(name)
@@ -180,7 +186,7 @@ def source_of(name: str) -> str | None:
 
 
 def _has_named(name: str) -> bool:
-    return any(each.startswith(f"{name}.") for each in NAMED)
+    return any(each.startswith(f"{name}.") for each in (*NAMED, *LOST))
 
 
 def _absent(module: str, name: str) -> Callable[..., Any]:
