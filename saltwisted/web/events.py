@@ -33,7 +33,10 @@ QUEUED = 16 * 1024 * 1024
 """Bytes of events that wait to be made into JSON."""
 UNREAD = 4 * 1024 * 1024
 """Bytes that may wait for a listener that does not read."""
-SLICE = 65_536
+UNREAD_EVENTS = 8192
+"""Events that may wait for it, however short: a place in a queue is memory, too."""
+SLICE = 16_384
+"""Bytes that a connection is given at once, which copies them."""
 PORTION = 0.002
 """Seconds of work in one turn of the reactor."""
 STEPS = 200
@@ -42,13 +45,20 @@ AT_ONCE = 25
 """Listeners that get an event in one step."""
 CHECK = 5.0
 """Seconds from one look at whether a listener may listen to the next."""
+Framing = Callable[[str, bytes], bytes]
+"""Makes the bytes that a client gets of an event's tag and of JSON of all of it."""
 
 
 class Line(Protocol):
     """How a listener gets what he listens to."""
 
-    def give(self, tag: str, document: bytes) -> None:
-        """An event: its tag, and JSON of all of it."""
+    @property
+    def framing(self) -> Framing:
+        """How it frames events; what lines with the same one are given is one object."""
+        ...
+
+    def give(self, framed: bytes) -> None:
+        """An event."""
 
     def end(self, stopping: bool = False) -> None:
         """Nothing more comes: he may listen no longer, or the master stops."""
@@ -203,9 +213,14 @@ class Hub:
         finally:
             self._queued -= waiting.size
         document = "".join(made).encode("utf-8", "replace")
+        # One for all: two hundred who do not read keep it once
+        framed: dict[Framing, bytes] = {}
         for number, listener in enumerate(waiting.who, 1):
             if listener in self._listeners:
-                listener.line.give(waiting.tag, document)
+                framing = listener.line.framing
+                if framing not in framed:
+                    framed[framing] = framing(waiting.tag, document)
+                listener.line.give(framed[framing])
             if number % AT_ONCE == 0:
                 yield
 
@@ -262,7 +277,7 @@ class Outlet:
         self._waiting.append(data)
         self.unread += len(data)
         self._flow()
-        if self.unread > UNREAD:
+        if self.unread > UNREAD or len(self._waiting) > UNREAD_EVENTS:
             self._full()
 
     def _flow(self) -> None:

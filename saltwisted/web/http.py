@@ -151,6 +151,16 @@ class ApiChannel(HTTPChannel):
         if early:
             speaker(early)
 
+    def keep_little(self, size: int) -> None:
+        """
+        For an answer without an end: what it is made of is shared by many connections, what this
+        one keeps for its client is not.
+
+        @param size: bytes in its buffer at which it has enough for now.
+        """
+        # With TLS it is the connection below that keeps them
+        getattr(self.transport, "transport", self.transport).bufferSize = size
+
     def _waiting_for_answer(self) -> bool:
         return bool(getattr(self, "_handlingRequest", False))
 

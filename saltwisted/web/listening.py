@@ -19,7 +19,7 @@ from saltwisted.domain.eauth import Token
 from saltwisted.domain.firing import may_fire
 from saltwisted.errors import TargetError
 from saltwisted.transports.bus import EventBus
-from saltwisted.web.events import Hub, Listener, Outlet
+from saltwisted.web.events import SLICE, Hub, Listener, Outlet
 from saltwisted.web.exchange import STREAMED, Answer, Endpoint, Exchange, Session
 from saltwisted.web.http import SERVER
 from saltwisted.web.site import Sessions, api_acl_allows, clean
@@ -214,8 +214,16 @@ class Listening:
         )
 
 
+def sse(tag: str, document: bytes) -> bytes:
+    """An event as C{/events} tells it."""
+    # The tag is what somebody has called it: it must not end the line
+    return b"tag: %b\ndata: %b\n\n" % (clean(tag), document)
+
+
 class EventStream:
     """One client of C{/events}."""
+
+    framing = staticmethod(sse)
 
     def __init__(
         self,
@@ -242,14 +250,13 @@ class EventStream:
         request.setResponseCode(200)
         for name, text in headers.items():
             request.setHeader(name.encode("latin-1"), clean(text))
+        request.channel.keep_little(SLICE)
         request.registerProducer(self._outlet, True)
         self._outlet.give(b"retry: 400\n")
 
-    def give(self, tag: str, document: bytes) -> None:
+    def give(self, framed: bytes) -> None:
         """An event."""
-        # The tag is what somebody has called it: it must not end the line
-        line = clean(tag)
-        self._outlet.give(b"tag: %b\ndata: %b\n\n" % (line, document))
+        self._outlet.give(framed)
 
     def end(self, stopping: bool = False) -> None:
         """Nothing more comes."""

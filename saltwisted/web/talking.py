@@ -17,8 +17,10 @@ from twisted.logger import ILogObserver, Logger
 from zope.interface import provider
 
 from saltwisted.domain.api.formatted import SaltInfo
+from saltwisted.domain.api.frames import document_frame, event_frame
 from saltwisted.domain.api.watching import Eyes
 from saltwisted.transports.bus import Fired
+from saltwisted.web.events import SLICE as BUFFER
 from saltwisted.web.events import Hub, Listener, Outlet
 from saltwisted.web.http import SERVER
 
@@ -129,6 +131,7 @@ class Talk:
         self._hub = hub
         self._counters = counters
         self._info = SaltInfo() if formatted else None
+        self.framing = document_frame if formatted else event_frame
         heard = self._note if formatted else None
         self._listener = Listener(eyes, self, look, heard)
         self._outlet = Outlet(self._channel.transport.write, lambda: hub.slow(self._listener))
@@ -151,6 +154,7 @@ class Talk:
         request.notifyFinish().addBoth(self._gone)
         request.setResponseCode(101)
         self._channel.factory.log(request)
+        self._channel.keep_little(BUFFER)
         request.registerProducer(self._outlet, True)
         self._speaker.makeConnection(Wire(self, self._channel.transport))
         # Nothing of what the client said but its key: who it is has been judged already
@@ -211,11 +215,11 @@ class Talk:
         if not self._over:
             self._outlet.give(data)
 
-    def give(self, tag: str, document: bytes) -> None:
+    def give(self, framed: bytes) -> None:
         """An event, or what is told instead."""
         if self._ready and not self._closing:
-            text = document if self._info is not None else b"data: %b\n\n" % document
-            self._speaker.sendFrame(TEXT, text)
+            # Not by the library, which would copy it for each client
+            self.send(framed)
 
     def _note(self, event: Fired) -> None:
         if self._info is None or not self._ready or self._closing:

@@ -7,13 +7,14 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import tracemalloc
 from typing import Any
 
 from twisted.internet.protocol import connectionDone
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.web import events as events_module
-from saltwisted.web.events import CHECK, OF_ONE, UNREAD, Outlet
+from saltwisted.web.events import CHECK, OF_ONE, SLICE, UNREAD, UNREAD_EVENTS, Outlet
 from tests.web import rig
 from tests.web.calls import RULES
 from tests.web.rig import ApiRig, Connection
@@ -248,6 +249,34 @@ class LimitTests(EventsTestCase):
         self.assertEqual(api.rig.counters["api:slow-listeners"], 1)
         self.assertEqual(len(self.tags(api, good)), count)
 
+    def test_mute_crowd(self) -> None:
+        """What two hundred do not read is in memory once, not for each of them."""
+        api = self.made()
+        for _ in range(OF_ONE):
+            self.listen(api).transport.producer.pauseProducing()
+        tracemalloc.start()
+        self.addCleanup(tracemalloc.stop)
+        for n in range(30):
+            api.rig.bus.fire(f"my/{n}", {"text": "x" * 100_000})
+            api.wait(0.1)
+        kept, _ = tracemalloc.get_traced_memory()
+        self.assertEqual(len(api.api.beside[0]), OF_ONE)
+        self.assertGreater(kept, 3_000_000)
+        self.assertLess(kept, 8_000_000)
+
+    def test_short_events(self) -> None:
+        """Of very short events not more may wait than of any: their places are memory, too."""
+        api = self.made()
+        good, bad = self.listen(api), self.listen(api)
+        bad.transport.producer.pauseProducing()
+        for n in range(UNREAD_EVENTS + 2):
+            api.rig.bus.fire("my/x", {"n": n})
+            if n % 500 == 0:
+                api.wait(0.1)
+        api.wait(5)
+        self.assertTrue(bad.transport.disconnecting)
+        self.assertEqual(len(self.tags(api, good)), UNREAD_EVENTS + 2)
+
     def test_pauses(self) -> None:
         """A listener that pauses and goes on has missed nothing, in order."""
         api = self.made()
@@ -326,7 +355,7 @@ class OutletTests(SynchronousTestCase):
         written: list[bytes] = []
         outlet = Outlet(written.append, lambda: None)
         outlet.give(b"x" * 200_000)
-        self.assertEqual([len(piece) for piece in written], [65536, 65536, 65536, 3392])
+        self.assertEqual([len(piece) for piece in written], [SLICE] * 12 + [200_000 - 12 * SLICE])
 
     def test_pause_within(self) -> None:
         """A client that has enough in the middle of an event gets the rest of it first."""
@@ -337,7 +366,7 @@ class OutletTests(SynchronousTestCase):
             outlet.pauseProducing()
 
         outlet = Outlet(write, lambda: None)
-        outlet.give(b"a" * 65536 + b"b")
+        outlet.give(b"a" * SLICE + b"b")
         outlet.give(b"c")
         self.assertEqual(outlet.unread, 2)
         outlet.resumeProducing()

@@ -5,6 +5,7 @@ C{/ws}: events by web socket.
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 from twisted.internet.protocol import connectionDone
@@ -390,6 +391,22 @@ class HarmTests(SocketsTestCase):
         self.assertEqual(len(bad.transport.value()), before)
         self.assertEqual(api.rig.counters["api:slow-listeners"], 1)
         self.assertEqual(len(self.told(api, good)), count)
+
+    def test_mute_crowd(self) -> None:
+        """What many do not read is in memory once, not for each of them; frames of any length."""
+        api = self.made()
+        good = self.talk(api)
+        for _ in range(40):
+            self.talk(api).transport.producer.pauseProducing()
+        tracemalloc.start()
+        self.addCleanup(tracemalloc.stop)
+        for n in range(30):
+            api.rig.bus.fire(f"my/{n}", {"text": "x" * (n % 3) * (50, 1000, 50_000)[n % 3]})
+            api.wait(0.1)
+        kept, _ = tracemalloc.get_traced_memory()
+        self.assertEqual(len(api.api.beside[0]), 41)
+        self.assertLess(kept, 8_000_000)
+        self.assertEqual(len(self.told(api, good)), 30)
 
     def test_goes(self) -> None:
         """A client that goes leaves nothing behind, in whatever state it was."""
