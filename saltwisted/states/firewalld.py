@@ -7,7 +7,7 @@ Forwarded ports are C{port:port:protocol} or C{port:port:protocol:address}.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from saltwisted.domain.nestedtext import nested_text
@@ -47,6 +47,34 @@ class _Zone:
         self.name = name
         self.is_new = is_new
         self.changes: dict[str, Any] = {}
+
+    def work(
+        self,
+        wanted: Mapping[str, tuple[Any, bool]],
+        default: bool | None,
+        masquerade: bool | None,
+    ) -> None:
+        """
+        Look at everything, in stock's order, and change it.
+
+        @param wanted: by the arguments of C{present}: what is listed, and whether all else goes.
+        @raise CommandExecutionError: firewalld refuses, or a list is none.
+        """
+        zones = __salt__["firewalld.get_zones"](permanent=True)
+        lists = {what: (_listed(what, listed), prune) for what, (listed, prune) in wanted.items()}
+        if self.name not in zones:
+            if not __opts__["test"]:
+                __salt__["firewalld.new_zone"](self.name)
+            self.is_new = __opts__["test"]
+            self.changes[self.name] = {"old": zones, "new": self.name}
+        chosen = {what: both for what, both in lists.items() if any(both)}
+        if "block_icmp" in chosen:
+            self.icmp(*chosen.pop("block_icmp"))
+        if default:
+            self.default()
+        self.masquerade(masquerade)
+        for what, (listed, prune) in chosen.items():
+            getattr(self, what)(listed, prune)
 
     def ask(self, function: str, nothing: Any) -> Any:
         """What the zone on disk has."""
@@ -149,12 +177,21 @@ class _Zone:
             remove=lambda each: self.tell("remove_service", each, self.name),
         )
 
-    def named(self, what: str, asked: str, wanted: list[str], prune: bool) -> None:
-        """Interfaces, sources and rules, which have functions of like names."""
+    def interfaces(self, wanted: list[str], prune: bool) -> None:
+        self._named("interfaces", wanted, prune)
+
+    def sources(self, wanted: list[str], prune: bool) -> None:
+        self._named("sources", wanted, prune)
+
+    def rich_rules(self, wanted: list[str], prune: bool) -> None:
+        self._named("rich_rules", [_rich(rule) for rule in wanted], prune)
+
+    def _named(self, what: str, wanted: list[str], prune: bool) -> None:
+        """What has functions of like names."""
         one = what[:-1]
         self.set(
             what,
-            self.ask(asked, []),
+            self.ask(f"get_{what}", []),
             wanted,
             prune,
             add=lambda each: self.tell(f"add_{one}", self.name, each),
@@ -243,43 +280,16 @@ def present(
         There are no others.
     """
     zone = _Zone(name, False)
-
-    def work() -> None:
-        zones = __salt__["firewalld.get_zones"](permanent=True)
-        lists = {
-            "block_icmp": _listed("block_icmp", block_icmp),
-            "ports": _listed("ports", ports),
-            "port_fwd": _listed("port_fwd", port_fwd),
-            "services": _listed("services", services),
-            "interfaces": _listed("interfaces", interfaces),
-            "sources": _listed("sources", sources),
-            "rich_rules": [_rich(rule) for rule in _listed("rich_rules", rich_rules)],
-        }
-        if name not in zones:
-            if not __opts__["test"]:
-                __salt__["firewalld.new_zone"](name)
-            zone.is_new = __opts__["test"]
-            zone.changes[name] = {"old": zones, "new": name}
-        if lists["block_icmp"] or prune_block_icmp:
-            zone.icmp(lists["block_icmp"], prune_block_icmp)
-        if default:
-            zone.default()
-        zone.masquerade(masquerade)
-        if lists["ports"] or prune_ports:
-            zone.ports(lists["ports"], prune_ports)
-        if lists["port_fwd"] or prune_port_fwd:
-            zone.port_fwd(lists["port_fwd"], prune_port_fwd)
-        if lists["services"] or prune_services:
-            zone.services(lists["services"], prune_services)
-        for what, asked, prune in (
-            ("interfaces", "get_interfaces", prune_interfaces),
-            ("sources", "get_sources", prune_sources),
-            ("rich_rules", "get_rich_rules", prune_rich_rules),
-        ):
-            if lists[what] or prune:
-                zone.named(what, asked, lists[what], prune)
-
-    ret = _tried(name, zone.changes, work)
+    wanted = {
+        "block_icmp": (block_icmp, prune_block_icmp),
+        "ports": (ports, prune_ports),
+        "port_fwd": (port_fwd, prune_port_fwd),
+        "services": (services, prune_services),
+        "interfaces": (interfaces, prune_interfaces),
+        "sources": (sources, prune_sources),
+        "rich_rules": (rich_rules, prune_rich_rules),
+    }
+    ret = _tried(name, zone.changes, lambda: zone.work(wanted, default, masquerade))
     if ret["result"] is None:
         shown = nested_text(zone.changes).rstrip()
         return {
