@@ -18,7 +18,7 @@ from saltwisted.cli.options import CommandLine
 from saltwisted.errors import RemoteError, TransportClosed
 from saltwisted.worker.control import ControlClient
 from saltwisted.worker.exceptions import SaltClientError
-from saltwisted.worker.process.here import Here
+from saltwisted.worker.pillar.here import Here
 from saltwisted.worker.process.witness import Witness
 
 PRIVATE_MINION = (

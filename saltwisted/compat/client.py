@@ -336,7 +336,7 @@ class Caller:
         self, c_path: str = "/etc/salt/minion", mopts: Mapping[str, Any] | None = None
     ) -> None:
         from saltwisted.compat.config import minion_config
-        from saltwisted.worker.process.here import Here
+        from saltwisted.worker.pillar.here import Here
 
         opts = dict(minion_config(c_path) if mopts is None else mopts)
         self.opts = opts
