@@ -8,6 +8,9 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import subprocess
+import sys
+import zlib
 from typing import Any
 
 from attrs import evolve
@@ -25,6 +28,7 @@ from saltwisted.stores.sources.table import FILE_SOURCES
 from saltwisted.worker.git import work
 from tests.contracts.files import THROUGH_LINKS, TREES, FileSourceContract
 from tests.gitrepos import Repo, fetch_request
+from tests.harness import ROOT
 from tests.stores.support import FolderTestCase
 
 
@@ -226,6 +230,54 @@ class DamageTests(GitSourceTestCase):
 
         self.assertEqual(self.value(source.read(found, 0, 9)), b"good")
         self.assertEqual(told, [served.folder])
+
+    def test_lists(self) -> None:
+        """A list of what is damaged, or not there, is none, and is told."""
+        repo = self.repo()
+        repo.commit({"a": b"a", "d/b": b"b"})
+        served = self.fetched(repo)
+        source, told = self.files(), list[str]()
+        source.on_damage(told.append)
+        source.show(GitView([served]))
+        (tip,) = served.refs.values()
+        objects = os.path.join(served.repository.path, "objects")
+        for name in os.listdir(os.path.join(objects, "pack")):
+            os.unlink(os.path.join(objects, "pack", name))
+        request = {"do": "list", "repo": served.repository.path, "tree": tip.tree, "mountpoint": ""}
+        gone = work.serve(request)
+        # Written over by one that is none of its own
+        os.makedirs(os.path.join(objects, tip.tree[:2]))
+        with open(os.path.join(objects, tip.tree[:2], tip.tree[2:]), "wb") as file:
+            file.write(zlib.compress(b"tree 0\0"))
+        other = work.serve(request)
+
+        self.assertEqual((gone.get("damaged"), other.get("damaged")), (True, True))
+        self.failureResultOf(maybeDeferred(source.listing, "base"), StoreError)
+        self.assertEqual(told, [served.folder])
+
+    def test_lists_without_library(self) -> None:
+        """
+        A worker that lists does not import pygit2: that takes longer than a list of 10 000 files,
+        and as much memory again.
+        """
+        repo = self.repo()
+        repo.commit({"a": b"a", "d/b": b"b"}, {"l": "a"})
+        served = self.fetched(repo)
+        (tip,) = served.refs.values()
+        request = {"do": "list", "repo": served.repository.path, "tree": tip.tree, "mountpoint": ""}
+        script = (
+            "import sys\n"
+            "from saltwisted.worker.git import work\n"
+            "work.prepare()\n"
+            "answer = work.serve(eval(sys.argv[1]))\n"
+            "print(answer, [name for name in sys.modules if 'pygit2' in name])\n"
+        )
+        argv = [sys.executable, "-c", script, repr(request)]
+
+        done = subprocess.run(argv, capture_output=True, text=True, check=True, cwd=ROOT)
+
+        expected = {"files": ["a", "d/b", "l"], "dirs": ["d"], "links": {"l": "a"}, "left_out": 0}
+        self.assertEqual(done.stdout.strip(), f"{expected} []")
 
     def test_laid_out_again(self) -> None:
         """A large file that has gone from where it was laid out is laid out again."""

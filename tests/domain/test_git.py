@@ -5,6 +5,7 @@ Which environment is which commit, and what is at a path of a tree: by Salt's ru
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -135,6 +136,7 @@ TREES = {
     "top": {"a": (0o100644, "A"), "d": (0o40000, "D"), "l": (0o120000, "L"), "m": (0o160000, "M")},
     "D": {"b": (0o100664, "B"), "u": (0o120000, "U"), "x": (0o100755, "X"), "s": (0o120000, "S")},
 }
+TOP, SUB, A, LINKED = (f"{number:040x}" for number in (10**6, 10**6 + 1, 10**6 + 2, 10**6 + 3))
 LINKS = {"L": "d/u", "U": "../a", "S": "../../top/a"}
 
 
@@ -181,16 +183,91 @@ class ResolveTests(SynchronousTestCase):
         ):
             self.assertIsNone(self.at(path), path)
 
+
+class ListTests(SynchronousTestCase):
+    """Everything in a tree."""
+
+    def raw(self, *rows: tuple[str, bytes, str]) -> bytes:
+        """A tree of entries (mode, name, object)."""
+        return b"".join(
+            mode.encode() + b" " + name + b"\0" + bytes.fromhex(oid) for mode, name, oid in rows
+        )
+
+    def listed(self, objects: dict[str, bytes], most: int = 100) -> trees.Everything:
+        """What is in the tree C{TOP}."""
+
+        def read(oids: Sequence[str], kind: str, limit: int) -> list[bytes | None]:
+            return [objects[oid] if len(objects[oid]) <= limit else None for oid in oids]
+
+        return trees.everything(TOP, read, most)
+
     def test_raw(self) -> None:
         """The raw form of a tree is read to its end, or refused."""
-        raw = b"100644 a\0" + b"\1" * 20 + b"40000 d\0" + b"\2" * 20
+        raw = self.raw(("100644", b"a", A), ("40000", b"d", SUB), ("120000", b"l", LINKED))
+        found = trees.names_of(raw)
+
         self.assertEqual(
-            list(trees.entries(raw)), [(0o100644, b"a", "01" * 20), (0o40000, b"d", "02" * 20)]
+            (found.files, found.folders, found.links), (["a"], [("d", SUB)], [("l", LINKED)])
         )
         for cut in range(1, len(raw)):
-            if cut != 29:
-                with self.assertRaises(ValueError):
-                    list(trees.entries(raw[:cut]))
+            if cut not in (29, 57):
+                with self.assertRaises(ValueError, msg=str(cut)):
+                    trees.names_of(raw[:cut])
+
+    def test_everything(self) -> None:
+        """
+        Files, directories and links come sorted, a tree that is there twice in both places, a
+        submodule nowhere.
+        """
+        sub = self.raw(("100755", b"b", A), ("120000", b"l", LINKED))
+        top = self.raw(
+            ("100644", b"z", A), ("40000", b"y", SUB), ("40000", b"d", SUB), ("160000", b"m", A)
+        )
+
+        found = self.listed({TOP: top, SUB: sub, LINKED: b"../z"})
+
+        self.assertEqual(found.files, ["d/b", "d/l", "y/b", "y/l", "z"])
+        self.assertEqual(found.dirs, ["d", "y"])
+        self.assertEqual(found.links, {"d/l": "../z", "y/l": "../z"})
+        self.assertEqual(found.left_out, 0)
+
+    def test_odd(self) -> None:
+        """
+        T-GIT-6: names that mean something else are left out and counted, each in every place where
+        it can stand; a link to what is no text is a file that leads nowhere.
+        """
+        odd = (b"..", b".", b".git", b".GIT. ", b"a/b", b"\xff", b"")
+        for name in odd:
+            for rows in ((name, b"good"), (b"good", name), (b"a", name, b"good"), (name,)):
+                raw = self.raw(*(("100644", each, A) for each in rows))
+                found = self.listed({TOP: raw})
+                good = sorted(each.decode() for each in rows if each != name)
+                self.assertEqual((found.files, found.left_out), (good, 1), name)
+        for target in (b"\xff", b"x" * (trees.MOST_LINK + 1)):
+            raw = self.raw(("120000", b"l", LINKED), ("100644", b".gitignore", A))
+            found = self.listed({TOP: raw, LINKED: target})
+            self.assertEqual((found.files, found.links), ([".gitignore", "l"], {}))
+
+    def test_bounds(self) -> None:
+        """More entries than may be, a tree in itself, and a path that is too long, have an end."""
+        raw = self.raw(*(("100644", b"%d" % n, A) for n in range(101)))
+        self.assertEqual(len(self.listed({TOP: raw}, 101).files), 101)
+        with self.assertRaises(ValueError):
+            self.listed({TOP: raw})
+        with self.assertRaises(ValueError):
+            self.listed({TOP: self.raw(("40000", b"d", TOP))}, 10_000)
+        # Each level twice the one before
+        doubling = {
+            f"{n:040x}": self.raw(*(("40000", name, f"{n + 1:040x}") for name in (b"a", b"b")))
+            for n in range(60)
+        }
+        with self.assertRaises(ValueError):
+            self.listed({**doubling, TOP: doubling[f"{0:040x}"]}, 10_000)
+        long = self.raw(("40000", b"d" * 4000, SUB))
+        found = self.listed(
+            {TOP: long, SUB: self.raw(*(("100644", n * b"n", A) for n in (95, 96)))}
+        )
+        self.assertEqual((len(found.files), found.left_out), (1, 1))
 
 
 class PaceTests(SynchronousTestCase):

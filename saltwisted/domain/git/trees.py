@@ -9,9 +9,11 @@ How a tree is read is an argument. Nothing here knows libgit2.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 FOLDER, FILE, PROGRAM, LINK, MODULE = 0o40000, 0o100644, 0o100755, 0o120000, 0o160000
 MOST_LINKS = 40
@@ -19,6 +21,13 @@ MOST_NAME = 4096
 MOST_DEPTH = 255
 MOST_LINK = 4096
 """Bytes of the target of a link; a longer one leads nowhere."""
+MOST_BYTES = 256 * 1024 * 1024
+"""Bytes of one directory that is listed."""
+_ROWS = {
+    width: re.compile(rb"([0-7]{1,7}) ([^\0]*)\0(.{%d})" % width, re.DOTALL) for width in (20, 32)
+}
+_ODD = re.compile(r"(?:^|\0)(?:[.\0]|$)|/")
+"""Whether there may be a name that is not plain, where all are in one text with zeros between."""
 
 Entry = tuple[int, str]
 """Mode and object."""
@@ -26,6 +35,11 @@ Look = Callable[[str, str], "Entry | None"]
 """What a tree (by its object) has by a name; C{None} if nothing."""
 Target = Callable[[str], "str | None"]
 """The target of a link, by its object; C{None} where it is no text, or too long."""
+Read = Callable[[Sequence[str], str, int], "Iterable[bytes | None]"]
+"""
+The raw forms of objects of a kind (C{tree}, C{blob}), in order; C{None} for one with more bytes
+than the last argument says.
+"""
 
 
 def is_plain(name: str) -> bool:
@@ -89,23 +103,6 @@ def resolve(top: str, parts: Sequence[str], look: Look, target: Target) -> Entry
     return found
 
 
-def entries(data: bytes, width: int = 20) -> Iterator[tuple[int, bytes, str]]:
-    """
-    The raw form of a tree: mode, name and object of each entry.
-
-    @raises ValueError: it is none.
-    """
-    at = 0
-    while at < len(data):
-        space = data.index(b" ", at)
-        end = data.index(b"\0", space)
-        last = end + 1 + width
-        if last > len(data):
-            raise ValueError("a tree ends in the middle")
-        yield int(data[at:space], 8), data[space + 1 : end], data[end + 1 : last].hex()
-        at = last
-
-
 @frozen
 class Everything:
     """
@@ -122,53 +119,137 @@ class Everything:
     left_out: int = 0
 
 
-def everything(top: str, read: Callable[[str], bytes], target: Target, most: int) -> Everything:
+@frozen
+class Names:
+    """
+    What one tree has: names of files, and names with objects of directories and of links.
+
+    @ivar count: how many names are served, submodules among them.
+    @ivar odd: how many are not.
+    @ivar longest: characters of the longest.
+    """
+
+    files: list[str]
+    folders: list[tuple[str, str]]
+    links: list[tuple[str, str]]
+    count: int
+    odd: int
+    longest: int
+
+
+def names_of(data: bytes, width: int = 20) -> Names:
+    """
+    The raw form of a tree, taken apart. A list may have 10 000 names: what can be done for all of
+    them at once is.
+
+    @param width: bytes of the name of an object.
+    @raises ValueError: it is no tree.
+    """
+    rows = _ROWS[width].findall(data)
+    if sum(map(len, chain.from_iterable(rows))) + 2 * len(rows) != len(data):
+        raise ValueError("a tree ends in the middle, or is none")
+    joined = b"\0".join([row[1] for row in rows])
+    names: list[str | None]
+    try:
+        text = joined.decode()
+    except UnicodeDecodeError:
+        names = [_text(row[1]) for row in rows]
+    else:
+        names = list(text.split("\0")) if rows else []
+        if rows and _ODD.search(text):
+            names = [name if name is not None and is_plain(name) else None for name in names]
+    plain = [name for name in names if name is not None]
+    modes = {raw: int(raw, 8) for raw in {row[0] for row in rows}}
+    odd, longest = len(rows) - len(plain), max(map(len, plain), default=0)
+    if not {FOLDER, LINK, MODULE} & set(modes.values()):
+        return Names(plain, [], [], len(plain), odd, longest)
+    files: list[str] = []
+    folders: list[tuple[str, str]] = []
+    links: list[tuple[str, str]] = []
+    for name, (raw, _, oid) in zip(names, rows, strict=True):
+        mode = modes[raw]
+        if name is None or mode == MODULE:
+            continue
+        if mode == FOLDER:
+            folders.append((name, oid.hex()))
+        elif mode == LINK:
+            links.append((name, oid.hex()))
+        else:
+            files.append(name)
+    return Names(files, folders, links, len(plain), odd, longest)
+
+
+def _text(raw: bytes) -> str | None:
+    """A name, if it may be served."""
+    try:
+        name = raw.decode()
+    except UnicodeDecodeError:
+        return None
+    return name if is_plain(name) else None
+
+
+def everything(top: str, read: Read, most: int) -> Everything:
     """
     All paths below a tree, sorted.
 
-    @param read: the raw form of a tree.
     @param most: entries at most.
     @raises ValueError: there are more.
     """
     files: list[str] = []
     dirs: list[str] = []
-    links: dict[str, str] = {}
-    kept: dict[str, list[tuple[int, str, str]]] = {}
-    odd = seen = 0
-    waiting: list[tuple[str, str, int]] = [("", top, 0)]
-    while waiting:
-        above, tree, depth = waiting.pop()
-        if tree not in kept:
-            good: list[tuple[int, str, str]] = []
-            for mode, raw, oid in entries(read(tree), len(tree) // 2):
-                try:
-                    name = raw.decode()
-                except UnicodeDecodeError:
-                    name = ""
-                if is_plain(name):
-                    good.append((mode, name, oid))
-                else:
-                    odd += 1
-            kept[tree] = good
-        seen += len(kept[tree])
-        if seen > most or depth > MOST_DEPTH:
-            raise ValueError(f"the tree has more than {most} files, or is too deep")
-        for mode, name, oid in kept[tree]:
-            path = f"{above}{name}"
-            if len(path) > MOST_NAME:
-                odd += 1
-            elif mode == FOLDER:
-                dirs.append(path)
-                waiting.append((path + "/", oid, depth + 1))
-            elif mode == MODULE:
-                continue
-            else:
-                files.append(path)
-                if mode == LINK and (text := target(oid)) is not None:
-                    links[path] = text
+    links: list[tuple[str, str]] = []
+    kept: dict[str, Names] = {}
+    odd = seen = depth = 0
+    level: list[tuple[str, str]] = [("", top)]
+    too_much = f"the tree has more than {most} files, or is too deep"
+    while level:
+        if depth > MOST_DEPTH:
+            raise ValueError(too_much)
+        new = [oid for oid in dict.fromkeys(oid for _, oid in level) if oid not in kept]
+        for oid, data in zip(new, read(new, "tree", MOST_BYTES), strict=True):
+            if data is None:
+                raise ValueError(f"a directory has more than {MOST_BYTES >> 20} MiB of names")
+            kept[oid] = names_of(data, len(oid) // 2)
+            odd += kept[oid].odd
+        below: list[tuple[str, str]] = []
+        for above, oid in level:
+            found = kept[oid]
+            seen += found.count
+            if seen > most:
+                raise ValueError(too_much)
+            if len(above) + found.longest > MOST_NAME:
+                found, left = _shorter(found, MOST_NAME - len(above))
+                odd += left
+            files += [above + name for name in found.files]
+            links += [(above + name, blob) for name, blob in found.links]
+            dirs += [above + name for name, _ in found.folders]
+            below += [(f"{above}{name}/", tree) for name, tree in found.folders]
+        level, depth = below, depth + 1
+    blobs = list(dict.fromkeys(blob for _, blob in links))
+    targets = dict(zip(blobs, map(text_of, read(blobs, "blob", MOST_LINK)), strict=True))
+    files += [path for path, _ in links]
     files.sort()
     dirs.sort()
-    return Everything(files, dirs, dict(sorted(links.items())), odd)
+    there = sorted((path, targets[blob]) for path, blob in links)
+    return Everything(files, dirs, {path: text for path, text in there if text is not None}, odd)
+
+
+def _shorter(names: Names, room: int) -> tuple[Names, int]:
+    """Those with so many characters at most, and how many others there are but submodules."""
+    files = [name for name in names.files if len(name) <= room]
+    folders = [(name, oid) for name, oid in names.folders if len(name) <= room]
+    links = [(name, oid) for name, oid in names.links if len(name) <= room]
+    had = len(names.files) + len(names.folders) + len(names.links)
+    left = had - len(files) - len(folders) - len(links)
+    return evolve(names, files=files, folders=folders, links=links), left
+
+
+def text_of(data: bytes | None) -> str | None:
+    """The target of a link; C{None} where it is no text, or too long."""
+    try:
+        return data.decode() if data is not None and len(data) <= MOST_LINK else None
+    except UnicodeDecodeError:
+        return None
 
 
 def mounted(listed: Everything, mountpoint: str) -> Everything:

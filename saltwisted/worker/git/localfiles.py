@@ -67,7 +67,7 @@ class Local:
 
     def target(self, oid: str) -> str | None:
         """Where a link leads."""
-        return work.text_of(bytes(self.repo[oid].data))
+        return trees.text_of(bytes(self.repo[oid].data))
 
     def places(self, env: str) -> tuple[str, list[str], list[str]] | None:
         """The tree of an environment, its root and its mount point, in parts."""

@@ -213,7 +213,35 @@ def outcome(
     @param sink: takes the output in pieces.
     @raises GitError: it cannot be run, or took too long.
     """
+    process = start(args, environ, most=most, asked=bool(stdin))
+    pieces: list[bytes] = []
+    with process:
+        try:
+            noise, in_time = _pump(process, stdin, sink or pieces.append, seconds)
+        finally:
+            end(process)
+        status = process.wait()
+    if not in_time:
+        raise GitError(f"no end within {seconds:g} s")
+    return status, b"".join(pieces), noise
 
+
+def start(
+    args: Sequence[str],
+    environ: Mapping[str, str],
+    *,
+    most: int = 0,
+    asked: bool = False,
+    silent: bool = False,
+) -> subprocess.Popen[bytes]:
+    """
+    Start C{git} with these arguments. It ends with this process, and has the limits of all.
+
+    @param most: bytes that each file it writes may have; 0 is no limit.
+    @param asked: whether something is written to it.
+    @param silent: whether what it says about it is of no interest.
+    @raises GitError: it cannot be run.
+    """
     memory = most_memory()
 
     def limit() -> None:
@@ -224,12 +252,12 @@ def outcome(
             resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
     try:
-        process = subprocess.Popen(
+        return subprocess.Popen(
             ["git", *args],
             env=dict(environ),
-            stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+            stdin=subprocess.PIPE if asked else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=subprocess.DEVNULL if silent else subprocess.PIPE,
             cwd="/",
             preexec_fn=limit,
         )
@@ -237,16 +265,6 @@ def outcome(
         raise GitError("there is no program git: install the package git") from None
     except OSError as error:
         raise GitError(f"git cannot be started: {error.strerror}") from error
-    pieces: list[bytes] = []
-    with process:
-        try:
-            noise, in_time = _pump(process, stdin, sink or pieces.append, seconds)
-        finally:
-            _end(process)
-        status = process.wait()
-    if not in_time:
-        raise GitError(f"no end within {seconds:g} s")
-    return status, b"".join(pieces), noise
 
 
 def most_memory() -> int:
@@ -301,7 +319,7 @@ def _pump(
     return bytes(head + tail), True
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def end(process: subprocess.Popen[bytes]) -> None:
     """Kill it, if it runs, with all that it has started."""
     if process.poll() is not None:
         return

@@ -15,6 +15,7 @@ from typing import Any
 from saltwisted.domain.git import trees
 from saltwisted.worker.git import packs, repository
 from saltwisted.worker.git.program import GitError
+from saltwisted.worker.git.reading import Objects
 
 MOST_ENTRIES = 500_000
 """Files and directories of one tree that are listed; with more it is not served."""
@@ -108,22 +109,11 @@ def _list(request: Mapping[str, Any]) -> dict[str, Any]:
 
     @param request: C{repo}, C{tree} and C{mountpoint}.
     """
-    import pygit2
-
-    repo = pygit2.Repository(str(request["repo"]))
-
-    def read(tree: str) -> bytes:
-        return bytes(repo.read(tree)[1])
-
-    def target(oid: str) -> str | None:
-        return text_of(bytes(repo.read(oid)[1]))
-
-    try:
-        found = trees.everything(str(request["tree"]), read, target, MOST_ENTRIES)
-    except KeyError as error:
-        return {"error": f"an object is missing: {error}", "damaged": True}
-    except ValueError as error:
-        return {"error": str(error)}
+    with Objects(str(request["repo"])) as objects:
+        try:
+            found = trees.everything(str(request["tree"]), objects.read, MOST_ENTRIES)
+        except ValueError as error:
+            return {"error": str(error)}
     found = trees.mounted(found, str(request["mountpoint"]))
     return {
         "files": found.files,
@@ -131,14 +121,6 @@ def _list(request: Mapping[str, Any]) -> dict[str, Any]:
         "links": found.links,
         "left_out": found.left_out,
     }
-
-
-def text_of(data: bytes) -> str | None:
-    """The target of a link."""
-    try:
-        return data.decode() if len(data) <= trees.MOST_LINK else None
-    except UnicodeDecodeError:
-        return None
 
 
 def _settle(request: Mapping[str, Any]) -> dict[str, Any]:
