@@ -411,9 +411,7 @@ class MovedTests(ExtensionTestCase):
         )
         self.assertIn("saltext-mongodb", found["states/mongodb_user.present"])
         self.assertIn("the salt package has it", found["modules/napalm.cli"])
-        self.assertEqual(
-            found["modules/boto_ec2.exists"], "'boto_ec2.exists' is not available."
-        )
+        self.assertEqual(found["modules/boto_ec2.exists"], "'boto_ec2.exists' is not available.")
         self.assertEqual(said.count("boto_ec2.exists: Salt 3007 had it; Salt 3008 has not"), 1)
         self.assertEqual(found["modules/nosuch.thing"], "'nosuch.thing' is not available.")
 

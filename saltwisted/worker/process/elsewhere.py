@@ -124,8 +124,8 @@ def why_missing(
     kind: str, function: str, loaded: Container[str], missing: Mapping[str, Any]
 ) -> str:
     """
-    Why a function is not there, and what has it. Where nothing has it these are stock's words alone,
-    and the log has what became of it.
+    Why a function is not there, and what has it. Where nothing has it these are stock's words
+    alone, and the log has what became of it.
 
     @param loaded: the modules that are there.
     @param missing: the reasons of those that were found and cannot be used.
