@@ -274,7 +274,9 @@ class Fetch:
             state = {"repo": self._fresh(), "refs": {}, "large": {}}
         pins = sorted(self._request.get("pins") or ()) if self._judge else []
         seen = {ref: tip[0] for ref, tip in state["refs"].items()}
+        aside = self._request.get("aside") or {}
         same = refs == state.get("seen", seen) and pins == state.get("pins", [])
+        same = same and all(state.get(name) == value for name, value in aside.items())
         if same and not packs and "at" in state:
             return state
         large = {**state["large"], **self._large(quarantine, packs)}
@@ -285,7 +287,7 @@ class Fetch:
             new = {"repo": state["repo"], "refs": tips, "large": large}
         if self._judge is not None:
             new |= self._judged(quarantine, tips, pins) | {"seen": refs, "pins": pins}
-        new |= self._request.get("aside") or {}
+        new |= aside
         old = before.get("refs", {})
         if self._holds and is_fresh:
             old = self._tips(quarantine, self._known(quarantine, old), {})
