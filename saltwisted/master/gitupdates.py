@@ -43,7 +43,9 @@ SAID = 5
 PATIENCE = 30.0
 """Seconds for what is no fetch, and beyond those of a fetch."""
 FIRST = 15.0
-"""Seconds that a start waits for remotes of which nothing is known yet."""
+"""Seconds that a start waits for remotes where nothing is known yet."""
+BESIDE = 3.0
+"""The same, where others are served already: minions are not kept from these."""
 AGAIN = 600.0
 """Seconds before a repository is made anew once more."""
 DOUBTFUL = 4
@@ -210,7 +212,8 @@ class GitUpdates:
             if self._sharing.fetches(watched.is_pillar)
         ]
         first = [d for watched, d in begun if not watched.state]
-        await all_within(self._clock, FIRST, first)
+        patience = BESIDE if len(first) < len(begun) else FIRST
+        await all_within(self._clock, patience, first)
 
     def stopService(self) -> None:
         """Ask nobody any more. A fetch that runs ends with its process."""

@@ -18,6 +18,7 @@ from saltwisted.config.options import MasterConfig
 from saltwisted.errors import RemoteError
 from saltwisted.master.gitcopies import key_of
 from saltwisted.master.gitupdates import (
+    BESIDE,
     EVENT,
     FETCH_ENTRY,
     FIRST,
@@ -134,6 +135,28 @@ class StartTests(UpdatesTestCase):
         self.successResultOf(begun)
         self.assertEqual(self.source.envs(), ["base"])
         self.assertEqual(self.worker.urls(), ["/two"])
+
+    def test_new_and_dead(self) -> None:
+        """Where others are served already, one that is dead and new holds up a start less long."""
+        self.worker.known = state("a", "old")
+        real = self.worker.call
+
+        def call(entry: str, payload: Any, timeout: float) -> Any:
+            answer = real(entry, payload, timeout)
+            if payload["do"] == "states":
+                known = self.successResultOf(answer)["states"]
+                last = payload["folders"][-1]
+                return succeed({"states": {**known, last: {}}})
+            return answer
+
+        self.patch(self.worker, "call", call)
+        begun = self.start()
+        self.clock.advance(BESIDE - 0.1)
+        self.assertNoResult(begun)
+        self.clock.advance(0.2)
+
+        self.successResultOf(begun)
+        self.assertEqual(self.source.envs(), ["old"])
 
     def test_known(self) -> None:
         """What was fetched before a restart is served at once, before any remote has answered."""

@@ -7,15 +7,17 @@ from __future__ import annotations
 from typing import Any
 from unittest.mock import patch
 
+from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.git import following as following_module
 from saltwisted.cluster.git import sharing as sharing_module
 from saltwisted.cluster.git.ground import served
 from saltwisted.cluster.git.hearsay import Hearsay
+from saltwisted.cluster.git.sharing import BESIDE, FIRST
 from saltwisted.domain.git.agreement import Do, Version
 from tests.harness import scratch
-from tests.sim.gitviews import NAMES, World, chaos, commit, heal
+from tests.sim.gitviews import NAMES, REF, Copy, Node, World, chaos, commit, heal
 
 SEEDS = range(40)
 
@@ -87,6 +89,35 @@ class GitViewTests(SynchronousTestCase):
             self.assertEqual(node.sharing.problems(), [])
             self.assertGreater(node.served, before[0])
         self.assertEqual(world.broken, [])
+
+    def test_start(self) -> None:
+        """
+        A start waits for what is not here at all, for less long where other repositories are
+        served, and not for one that has nothing in it, or nothing that may be served.
+        """
+        known = {"repo": "r", "refs": {REF: [commit(1)] * 3}, "large": {}}
+        empty = {"repo": "r", "refs": {}, "large": {}, "version": [0, 1, 1]}
+        for states, seconds in (
+            ([{}], FIRST),
+            ([{}, known], BESIDE),
+            ([{}, empty], BESIDE),
+            ([known, empty], 0.0),
+            ([empty], 0.0),
+        ):
+            world = self.world(4)
+            world.kill("a")
+            node = Node(world, "a", world.nodes["a"].disk)
+            copies = {str(number): Copy(node) for number in range(len(states))}
+            for copy, state in zip(copies.values(), states, strict=True):
+                copy.state = state
+            self.patch(node, "all", lambda copies=copies: copies)
+            begun = Deferred.fromCoroutine(node.sharing.startService())
+            self.addCleanup(lambda node=node: node.sharing.stopService().close())
+            if seconds:
+                world.clock.advance(seconds - 0.2)
+                self.assertNoResult(begun)
+                world.clock.pump([0.1] * 4)
+            self.successResultOf(begun)
 
     def test_terms_bite(self) -> None:
         """Versions without terms are made twice, and the simulation finds it."""

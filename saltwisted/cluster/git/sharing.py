@@ -54,7 +54,9 @@ SERVED = 10.0
 """Seconds for which an update waits until all linked nodes serve what was fetched."""
 POLL = 0.02
 FIRST = 15.0
-"""Seconds that a start waits for repositories of which nothing is here yet."""
+"""Seconds that a start waits for repositories where nothing is here yet."""
+BESIDE = 3.0
+"""The same, where others are served already: minions are not kept from these."""
 LONELY = 30.0
 """Seconds without anybody in reach who fetches, after which that is told."""
 TELLS = 600.0
@@ -93,9 +95,11 @@ class GitSharing:
         self._loop = LoopingCall(self._look)
         self._loop.clock = self._ground.clock
         let_go(self._loop.start(LOOK), self.log, "git: not looked any more")
-        end = self._ground.clock.seconds() + FIRST
+        copies = self._ground.copies().values()
+        patience = BESIDE if any(_is_known(copy) for copy in copies) else FIRST
+        end = self._ground.clock.seconds() + patience
         while self._ground.clock.seconds() < end and self._loop is not None:
-            if all(copy.state.get("refs") or copy.error for copy in self._ground.copies().values()):
+            if all(_is_known(copy) or copy.error for copy in self._ground.copies().values()):
                 break
             await deferLater(self._ground.clock, 0.1)
 
@@ -335,3 +339,8 @@ class GitSharing:
             for shared, copy in self._ground.copies().items()
             if not copy.is_pillar
         }
+
+
+def _is_known(copy: IGitCopy) -> bool:
+    """Whether something of a repository is served, and be it that there is nothing in it."""
+    return bool(copy.state.get("refs")) or served(copy) != NONE
