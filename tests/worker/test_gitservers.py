@@ -4,21 +4,17 @@ Fetches from real servers on loopback: OpenSSH, and git over https, each in the 
 
 from __future__ import annotations
 
-import base64
 import getpass
 import os
 import pwd
 import shutil
-import ssl
 import subprocess
-import threading
 from collections.abc import Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 from unittest import SkipTest
 
 from tests.certificates import Authority
+from tests.gitweb import GitWeb
 from tests.harness import reserve_ports
 from tests.worker.test_git import MASTER, FetchTestCase
 
@@ -156,83 +152,16 @@ class HTTPTests(FetchTestCase):
     def setUp(self) -> None:
         """A server that wants a login, with a certificate of an authority of our own."""
         super().setUp()
-        self.logins: list[str] = []
-        self.paths: list[str] = []
-        self.wanted = "Basic " + base64.b64encode(b"fred:ge heim").decode()
         folder = Path(self.folder, "tls")
         folder.mkdir()
         self.authority = Authority(str(folder))
-        self.secure = self.serve(self.authority.issue("localhost", "localhost"))
+        self.server = self.serve(self.authority.issue("localhost", "localhost"))
+        self.secure = f"{self.server.url}/source"
         self.login = {"user": "fred", "password": "ge heim"}
 
-    def serve(self, certificate: Mapping[str, str] = {}) -> str:
-        """A server; the URL of the repository."""
-        test = self
-
-        class Handler(BaseHTTPRequestHandler):
-            """C{git http-backend}."""
-
-            def do_POST(self) -> None:
-                test.answer(self)
-
-            do_GET = do_POST
-
-            def log_message(self, *args: Any) -> None:
-                """Say nothing."""
-
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        if certificate:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(**certificate)
-            server.socket = context.wrap_socket(server.socket, server_side=True)
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-        thread.start()
-        self.addCleanup(thread.join)
-        self.addCleanup(server.server_close)
-        self.addCleanup(server.shutdown)
-        return f"http{'s' if certificate else ''}://localhost:{server.server_address[1]}/source"
-
-    def answer(self, request: Any) -> None:
-        """One request."""
-        self.paths.append(request.path)
-        login = request.headers.get("Authorization", "")
-        body = request.rfile.read(int(request.headers.get("Content-Length") or 0))
-        if login != self.wanted:
-            request.send_response(401)
-            request.send_header("WWW-Authenticate", 'Basic realm="git"')
-            request.send_header("Content-Length", "0")
-            request.end_headers()
-            return
-        path, _, query = request.path.partition("?")
-        if "://" in path:
-            path = "/" + path.split("/", 3)[3]
-        done = subprocess.run(
-            ["git", "http-backend"],
-            env={
-                "PATH": os.environ["PATH"],
-                "GIT_PROJECT_ROOT": self.folder,
-                "GIT_HTTP_EXPORT_ALL": "1",
-                "PATH_INFO": path,
-                "QUERY_STRING": query,
-                "REQUEST_METHOD": request.command,
-                "CONTENT_TYPE": request.headers.get("Content-Type", ""),
-                "CONTENT_LENGTH": str(len(body)),
-                "HTTP_CONTENT_ENCODING": request.headers.get("Content-Encoding", ""),
-                "GIT_PROTOCOL": request.headers.get("Git-Protocol", ""),
-            },
-            input=body,
-            capture_output=True,
-            check=False,
-        )
-        head, _, content = done.stdout.partition(b"\r\n\r\n")
-        request.send_response(200)
-        for line in head.decode().split("\r\n"):
-            name, _, text = line.partition(": ")
-            if name != "Status":
-                request.send_header(name, text)
-        request.send_header("Content-Length", str(len(content)))
-        request.end_headers()
-        request.wfile.write(content)
+    def serve(self, certificate: Mapping[str, str] = {}) -> GitWeb:
+        """A server of the repository."""
+        return GitWeb(self, self.folder, "fred:ge heim", certificate)
 
     def trust(self) -> None:
         """The user whom the master runs as knows our authority, as he tells git."""
@@ -241,7 +170,7 @@ class HTTPTests(FetchTestCase):
     def test_login(self) -> None:
         """User and password fetch over https, and a certificate of an authority of one's own."""
         self.assertIn("certificate", self.error(self.secure, **self.login))
-        self.assertEqual(self.paths, [])
+        self.assertEqual(self.server.paths, [])
         self.trust()
 
         self.assertEqual(self.refs(self.fetch(self.secure, **self.login)), {MASTER: self.first})
@@ -285,14 +214,14 @@ class HTTPTests(FetchTestCase):
         self.trust()
         other = self.serve(self.authority.issue("other", "git.example.org"))
 
-        self.assertIn("certificate", self.error(other))
+        self.assertIn("certificate", self.error(f"{other.url}/source"))
 
     def test_proxy(self) -> None:
         """Where a proxy is configured, that is asked."""
         proxy = self.serve()
         url = "http://git.invalid/source"
 
-        answer = self.fetch(url, **self.login, proxy=proxy.removesuffix("/source"))
+        answer = self.fetch(url, **self.login, proxy=proxy.url)
 
         self.assertEqual(self.refs(answer), {MASTER: self.first})
-        self.assertTrue(all(path.startswith("http://git.invalid/") for path in self.paths))
+        self.assertTrue(all(path.startswith("http://git.invalid/") for path in proxy.paths))
