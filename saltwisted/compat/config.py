@@ -14,13 +14,14 @@ DEFAULT_HASH_TYPE = "sha256"
 
 def _read(role: str, path: str | None) -> dict[str, Any]:
     """
+    @param path: the file; stock's default place means wherever the daemon of this machine looks.
     @raises SaltConfigurationError: with file and line.
     """
     from saltwisted.errors import ConfigError
     from saltwisted.worker.exceptions import SaltConfigurationError
 
     folder = None
-    if path:
+    if path and path != f"/etc/salt/{role}":
         folder = path if os.path.isdir(path) else os.path.dirname(os.path.abspath(path))
     try:
         return dict(load_from_disk(role, folder).config.as_opts())
