@@ -7,6 +7,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import shutil
 import ssl
 import subprocess
@@ -18,9 +19,10 @@ from urllib.parse import urlsplit
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThread
-from twisted.trial.unittest import TestCase
+from twisted.trial.unittest import SkipTest, TestCase
 
 from saltwisted.testing.cluster import LocalCluster, LocalNode, reserve_ports
+from tests.harness import ROOT
 from tests.provider import Provider
 from tests.web.calls import CLIENTS, LOGIN, RULES, USERS
 
@@ -65,13 +67,21 @@ class ClusterTests(TestCase):
         )
         self.addCleanup(self.cluster.stopping)
 
-    async def ask(self, node: LocalNode, path: str, low: Any, token: str = "") -> tuple[int, Any]:
-        """Status and value of a C{POST}."""
+    async def ask(
+        self,
+        node: LocalNode,
+        path: str,
+        low: Any,
+        token: str = "",
+        way: tuple[str, int] | None = None,
+    ) -> tuple[int, Any]:
+        """Status and value of a C{POST}; C{way} is another address and port."""
+        address, port = way or (node.address, self.port)
 
         def call() -> tuple[int, Any]:
             connection = http.client.HTTPSConnection(
-                node.address,
-                self.port,
+                address,
+                port,
                 timeout=60,
                 context=ssl.create_default_context(cafile=self.trusted),
             )
@@ -182,6 +192,78 @@ class ClusterTests(TestCase):
             return found == [{"external_auth": ["c"]}, {"external_auth": ["a", "b"]}]
 
         await self.cluster.until("both say that their rules differ", told)
+
+    def test_balanced(self) -> Deferred[None]:
+        """
+        Behind HAProxy with the configuration of C{docs/api.md}, one session is good at all nodes
+        in turn; when one is gone, no request fails, and it is asked again when it is ready.
+        """
+        return Deferred.fromCoroutine(self._balanced())
+
+    async def _balanced(self) -> None:
+        proxy, metrics = reserve_ports(2)
+        for node in self.cluster.nodes:
+            block = {"port": self.port, "host": node.address, "ssl_names": ["127.0.0.1"]}
+            told = {"port": metrics, "host": node.address}
+            node.config = node.config.evolve(rest_twisted=block, metrics=told)
+        await self.cluster.start()
+        a, b, c = self.cluster.nodes
+        self._haproxy(proxy, metrics)
+        token = ""
+
+        async def low(path: str, chunk: Any) -> tuple[int, Any]:
+            return await self.ask(a, path, chunk, token, ("127.0.0.1", proxy))
+
+        async def logged_in() -> bool:
+            nonlocal token
+            try:
+                status, said = await low("/login", LOGIN)
+            except OSError:
+                return False
+            token = said["return"][0]["token"] if status == 200 else ""
+            return bool(token)
+
+        async def who() -> set[tuple[int, str]]:
+            chunk = {"client": "runner", "fun": "config.get", "arg": ["id"]}
+            found = [await low("/", [chunk]) for _ in range(6)]
+            return {(status, str(said["return"][0])) for status, said in found}
+
+        def answer(*nodes: LocalNode) -> Callable[[], Awaitable[bool]]:
+            async def answer() -> bool:
+                return await who() == {(200, node.config.id) for node in nodes}
+
+            return answer
+
+        await self.cluster.until("a session", logged_in)
+        for node in self.cluster.nodes:
+            await self.cluster.until("it is good there", self.answers(node, token, 200))
+        await self.cluster.until("all answer", answer(a, b, c))
+        await b.stop()
+        self.assertEqual(await who(), {(200, node.config.id) for node in (a, c)})
+        b.start()
+        await self.cluster.until("b is asked again", answer(a, b, c))
+
+    def _haproxy(self, port: int, metrics: int) -> None:
+        """Start it with what the page says, and other addresses and ports in it."""
+        program = shutil.which("haproxy", path="/usr/sbin:" + os.environ["PATH"])
+        if program is None:
+            raise SkipTest("there is no haproxy")
+        with open(os.path.join(ROOT, "docs", "api.md"), encoding="utf-8") as file:
+            page = file.read()
+        (text,) = re.findall(r"^```\n(frontend salt_api\n.*?)^```$", page, re.M | re.S)
+        for number, node in enumerate(self.cluster.nodes, 1):
+            text = text.replace(f"10.0.0.1{number}:8000", f"{node.address}:{self.port}")
+        text = text.replace("bind :8000", f"bind 127.0.0.1:{port}").replace("9464", str(metrics))
+        self.assertNotIn("8000", text)
+        folder = tempfile.mkdtemp(prefix="swt", dir="/tmp")
+        self.addCleanup(shutil.rmtree, folder, True)
+        path = os.path.join(folder, "haproxy.cfg")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("defaults\n    timeout connect 5s\n" + text)
+        with open(os.path.join(folder, "log"), "wb") as log:
+            made = subprocess.Popen([program, "-db", "-f", path], stdout=log, stderr=log)
+        self.addCleanup(made.wait, 20)
+        self.addCleanup(made.kill)
 
     async def curl(self, node: LocalNode, trusted: str) -> subprocess.CompletedProcess[str]:
         """C{curl --cacert}: what it says."""
