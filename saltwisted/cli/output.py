@@ -229,14 +229,17 @@ def of_site(name: str, opts: Mapping[str, Any]) -> Outputter | None:
     synced = os.path.join(str(opts.get("extension_modules") or ""), "output")
     if not any((opts.get("outputter_dirs"), opts.get("module_dirs"), os.path.isdir(synced))):
         return None
+    from saltwisted.worker.process import asbefore
     from saltwisted.worker.process import loader as loading
+    from saltwisted.worker.process.witness import witnessed
 
     console.adopt_logging()
     loader = loading.Loaders(opts, grains={}, pillar={}, stock=False)["outputters"]
     # What it says of a file is said below, in one line
     loading.log.addFilter(_nothing)
     try:
-        function: Outputter | None = loader.get(f"{name}.output")
+        with witnessed():
+            function: Outputter | None = loader.get(f"{name}.output")
     finally:
         loading.log.removeFilter(_nothing)
     if function is None:
@@ -250,7 +253,9 @@ def of_site(name: str, opts: Mapping[str, Any]) -> Outputter | None:
 
     def output(data: Any, opts: Options, **kwargs: Any) -> str | None:
         try:
-            text = function(data, **kwargs)
+            with witnessed():
+                asbefore.begins(path)
+                text = function(data, **kwargs)
         except (Exception, SystemExit) as error:
             console.log("error", f"The outputter {path} failed: {type(error).__name__}: {error}")
             raise TypeError(path) from error

@@ -27,6 +27,9 @@ BODIES = {
     "    return {'name': name, 'result': True, 'changes': {}, 'comment': 'fine'}\n",
     "renderers": "def render(data, *args, **kwargs):\n    return 'fine'\n",
     "returners": "def returner(ret):\n    with open(PLACE, 'a') as f:\n        f.write('fine')\n",
+    "outputters": "def output(data, **kwargs):\n    return 'fine'\n",
+    "executors": "def execute(opts, data, func, args, kwargs):\n    return 'fine'\n",
+    "sdb": "def get(key, profile=None):\n    return 'fine'\n",
     "grains": "def f():\n    return {'site': 'fine'}\n",
 }
 ASKS = "def f(name):\n    return __utils__[name]()\n"
@@ -42,12 +45,17 @@ class BadFileTests(SynchronousTestCase):
         (self.base / "site" / "modules").mkdir(parents=True)
         (self.base / "site" / "modules" / "asks.py").write_text(ASKS)
         options = {"root_dir": str(self.base), "module_dirs": [str(self.base / "site")]}
-        options.update(id="m1", file_client="local")
+        options.update(
+            id="m1", file_client="local", outputter_dirs=[str(self.base / "site" / "output")]
+        )
+        options.update({f"bad_{case}": {"driver": f"bad_{case}"} for case in CASES})
+        options["executor_dirs"] = [str(self.base / "site" / "executors")]
         (self.base / "minion").write_text(json.dumps(options))
 
     def write(self, kind: str, case: str) -> Path:
         """The file of a kind that is bad in this way."""
-        path = self.base / "site" / kind / f"bad_{case}.py"
+        folder = {"outputters": "output"}.get(kind, kind)
+        path = self.base / "site" / folder / f"bad_{case}.py"
         path.parent.mkdir(exist_ok=True)
         path.write_text(CASES[case] + BODIES[kind].replace("PLACE", repr(str(self.place))))
         return path
@@ -71,6 +79,9 @@ class BadFileTests(SynchronousTestCase):
             "states": ["state.single", f"{name}.f", "name=x"],
             "renderers": ["slsutil.renderer", "string=x", f"default_renderer={name}"],
             "returners": [f"--return={name}", "test.ping"],
+            "outputters": [f"--out={name}", "test.ping"],
+            "executors": [f"--module-executors=[{name}]", "test.ping"],
+            "sdb": ["sdb.get", f"sdb://{name}/key", "strict=True"],
             "grains": ["grains.get", "site"],
         }
         done = self.call(*words[kind])
@@ -97,8 +108,15 @@ class BadFileTests(SynchronousTestCase):
             if case == "prints":
                 self.assertIn("at import", done.stdout)
             elif case in ("forks", "changes", "patches"):
-                json.loads(done.stdout)
+                self.whole(kind, done.stdout)
         self.assertEqual(json.loads(self.call("test.ping").stdout), {"local": True})
+
+    def whole(self, kind: str, shown: str) -> None:
+        """What is printed is what was asked for, once."""
+        if kind == "outputters":
+            self.assertEqual(shown, "fine\n")
+        else:
+            json.loads(shown)
 
     def test_modules(self) -> None:
         """Execution modules: the file is named, or the function answers, once."""
@@ -123,3 +141,15 @@ class BadFileTests(SynchronousTestCase):
     def test_grains(self) -> None:
         """Grains: likewise."""
         self.check("grains")
+
+    def test_outputters(self) -> None:
+        """Outputters: likewise."""
+        self.check("outputters")
+
+    def test_executors(self) -> None:
+        """Executors: likewise."""
+        self.check("executors")
+
+    def test_sdb(self) -> None:
+        """Drivers of C{sdb://}: likewise."""
+        self.check("sdb")
