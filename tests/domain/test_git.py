@@ -11,7 +11,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.config.git import GitRemote
-from saltwisted.domain.git import mapping, trees
+from saltwisted.domain.git import mapping, refspecs, trees
 from saltwisted.domain.git.mapping import Tip
 from saltwisted.domain.git.pacing import NEVER, pause
 from saltwisted.domain.git.pushes import place_of, pushed_to
@@ -268,6 +268,45 @@ class ListTests(SynchronousTestCase):
             {TOP: long, SUB: self.raw(*(("100644", n * b"n", A) for n in (95, 96)))}
         )
         self.assertEqual((len(found.files), found.left_out), (1, 1))
+
+
+OWN = ("+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
+
+
+class RefspecTests(SynchronousTestCase):
+    """What a fetch would make of the refs of a remote."""
+
+    TOLD = {"refs/heads/a/b": A, "refs/heads/x": SUB, "refs/tags/v1": TOP, "refs/pull/1/head": A}
+
+    def test_tracked(self) -> None:
+        """Each ref that a refspec names comes under its new name, and what is excluded does not."""
+        found = refspecs.tracked(self.TOLD, OWN)
+        self.assertEqual(
+            found,
+            {"refs/remotes/origin/a/b": A, "refs/remotes/origin/x": SUB, "refs/tags/v1": TOP},
+        )
+        found = refspecs.tracked(self.TOLD, ("refs/pull/*/head:refs/remotes/origin/pr/*",))
+        self.assertEqual(found, {"refs/remotes/origin/pr/1": A})
+        found = refspecs.tracked(self.TOLD, ("+refs/heads/x:refs/remotes/origin/y",))
+        self.assertEqual(found, {"refs/remotes/origin/y": SUB})
+        found = refspecs.tracked(self.TOLD, (OWN[0], "^refs/heads/a/*", "^refs/heads/y"))
+        self.assertEqual(found, {"refs/remotes/origin/x": SUB})
+
+    def test_only_git_can_say(self) -> None:
+        """Short names, names that are not there, and two for one place, are left to git."""
+        for specs in (
+            ("x:refs/remotes/origin/x",),
+            ("refs/heads/gone:refs/remotes/origin/x",),
+            ("refs/heads/x:refs/remotes/origin/*",),
+            ("refs/heads/*:refs/tags/*", "refs/tags/*:refs/tags/*"),
+        ):
+            told = {**self.TOLD, "refs/heads/v1": A}
+            self.assertIsNone(refspecs.tracked(told, specs), specs)
+
+    def test_narrow(self) -> None:
+        """A remote is asked for branches and tags alone where nothing else is wanted."""
+        self.assertTrue(refspecs.is_narrow((*OWN, "^refs/heads/x")))
+        self.assertFalse(refspecs.is_narrow((*OWN, "refs/pull/*:refs/remotes/origin/pr/*")))
 
 
 class PaceTests(SynchronousTestCase):

@@ -139,6 +139,60 @@ class FetchTests(FetchTestCase):
 
         self.assertEqual(costs(), few)
 
+    def test_nothing_new(self) -> None:
+        """
+        Where a remote has nothing new it is asked for its refs, and nothing else is done, however
+        many there are; where it has, git fetches.
+        """
+        started: list[str] = []
+        real = program.outcome
+
+        def outcome(args: Any, *rest: Any, **more: Any) -> Any:
+            started.append(args[2] if args[0] == "--git-dir" else args[0])
+            return real(args, *rest, **more)
+
+        self.repo.git("tag", "-a", "-m", "m", "v1")
+        rows = "".join(f"create refs/heads/b{number} {self.first}\n" for number in range(50))
+        self.repo.git("update-ref", "--stdin", data=rows.encode())
+        state = self.fetch()["state"]
+        self.patch(program, "outcome", outcome)
+
+        self.assertEqual(self.fetch()["state"], state)
+        self.assertEqual(started, ["ls-remote"])
+        for change in (
+            ("branch", "--quiet", "-D", "b7"),
+            ("tag", "-d", "v1"),
+            ("branch", "--quiet", "-m", "b8", "b7"),
+            ("commit", "--quiet", "--amend", "--allow-empty", "-m", "other"),
+        ):
+            started.clear()
+            self.repo.git(*change)
+            refs = self.refs()
+            self.assertEqual(started[:2], ["ls-remote", "fetch"], change)
+            told = self.repo.git("for-each-ref", "--format=%(refname:short)", "refs/heads")
+            names = {ref.rpartition("/")[2] for ref in refs if ref.startswith("refs/remotes")}
+            self.assertEqual(names, set(told.split()))
+        self.assertEqual(refs[MASTER], self.repo.git("rev-parse", "HEAD"))
+
+    def test_nothing_new_damaged(self) -> None:
+        """A pack that is cut off, or gone, is found by the next fetch, though nothing is new."""
+        state = self.fetch()["state"]
+
+        def cut(path: Path) -> None:
+            path.chmod(0o600)
+            path.write_bytes(path.read_bytes()[:-30])
+
+        for harm in (cut, Path.unlink):
+            for kind in (".pack", ".idx"):
+                (path,) = Path(self.cache, state["repo"], "objects/pack").glob(f"*{kind}")
+                harm(path)
+                state = self.fetch()["state"]
+                repo = os.path.join(self.cache, state["repo"])
+                args = ["--git-dir", repo, "cat-file", "-p", f"{self.first}:top.sls"]
+                self.assertEqual(
+                    program.run(args, program.environment({}), seconds=30), b"1", (harm, kind)
+                )
+
     def test_large(self) -> None:
         """Large objects are known by their sizes, also those of later packs."""
         self.repo.commit({"large": os.urandom(70_000)})

@@ -243,13 +243,15 @@ def start(
     @raises GitError: it cannot be run.
     """
     memory = most_memory()
+    # Looked up here: what runs between fork and exec copies each page that it touches
+    prctl, setrlimit = ctypes.CDLL(None).prctl, resource.setrlimit
 
     def limit() -> None:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        setrlimit(resource.RLIMIT_CORE, (0, 0))
+        setrlimit(resource.RLIMIT_DATA, (memory, memory))
         if most:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+            setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
     try:
         return subprocess.Popen(

@@ -21,17 +21,19 @@ The content of an object is checked against its name when it is read.
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import pwd
 import secrets
 import shutil
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import msgpack
 
-from saltwisted.worker.git import program
+from saltwisted.worker.git import news, program
 from saltwisted.worker.git.program import GitError
 from saltwisted.worker.git.signatures import Judge, judged
 
@@ -211,7 +213,7 @@ class Fetch:
                 repo = "" if fresh else str(self.state.get("repo", ""))
                 quarantine = self._borrow(repo)
             # Whoever is asked may say nothing for minutes: the lock is for what is done here
-            refs = self._ask(quarantine)
+            refs = self._ask(quarantine, repo)
             with locked(self._folder):
                 now = self._state()
                 if repo and now.get("repo") != repo:
@@ -366,8 +368,8 @@ class Fetch:
         shutil.rmtree(quarantine, ignore_errors=True)
         self._held.close()
 
-    def _ask(self, quarantine: str) -> dict[str, str]:
-        """Have git fetch; the refs that there are then."""
+    def _ask(self, quarantine: str, repo: str) -> dict[str, str]:
+        """Have git fetch, if there is anything new; the refs that there are then."""
         request = program.apart(self._request)
         ask = os.path.join(quarantine, "ask")
         fd = os.open(ask, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700)
@@ -376,15 +378,17 @@ class Fetch:
         args = ["--git-dir", quarantine, "fetch", "--quiet", "--prune", "--no-tags", "--force"]
         args += ["--no-write-fetch-head", "--no-auto-maintenance", "--end-of-options"]
         args += [request["url"], *request["refspecs"]]
+        environ = program.environment(request, ask)
+        most, until = int(request.get("most") or 0), time.monotonic() + self._seconds
         try:
-            program.run(
-                args,
-                program.environment(request, ask),
-                seconds=self._seconds,
-                most=int(request.get("most") or 0),
-            )
+            if repo and not self._request.get("copy"):
+                tips = self.state["refs"].items()
+                had: dict[str, str] = self.state.get("seen", {ref: tip[0] for ref, tip in tips})
+                told = news.heard(quarantine, request, environ, self._seconds)
+                if told == had and news.is_whole(os.path.join(self._folder, repo), had.values()):
+                    return had
+            program.run(args, environ, seconds=math.ceil(until - time.monotonic()), most=most)
         except GitError as error:
-            most = int(request.get("most") or 0)
             if most and self._reached(quarantine, most):
                 raise GitError(f"the remote sent more than {most >> 20} MiB in one fetch") from None
             raise GitError(explain(error.text, request)) from None

@@ -1,0 +1,104 @@
+"""
+Whether a remote has anything new, asked before a fetch begins.
+
+Most fetches bring nothing. A remote says which refs it has for half of what it takes git to fetch
+nothing: then git looks through what is there already, in a process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from saltwisted.domain.git.refspecs import is_narrow, tracked
+from saltwisted.worker.git import program
+
+MOST_TOLD = 32 * 1024 * 1024
+"""Bytes of names of refs that are looked at here; with more a fetch says what is wrong."""
+_PACK, _INDEX = b"PACK\0\0\0\2", b"\377tOc\0\0\0\2"
+
+
+def heard(
+    quarantine: str, request: Mapping[str, Any], environ: Mapping[str, str], seconds: float
+) -> dict[str, str] | None:
+    """
+    The refs that there would be after a fetch; C{None} where only a fetch can say.
+
+    @param request: C{url} and C{refspecs}.
+    @raises GitError: the remote cannot be asked.
+    """
+    refspecs = list(request["refspecs"])
+    kinds = ["--heads", "--tags"] if is_narrow(refspecs) else []
+    args = ["--git-dir", quarantine, "ls-remote", "--quiet", "--refs", *kinds]
+    pieces: list[bytes] = []
+    left = MOST_TOLD
+
+    def sink(data: bytes) -> None:
+        nonlocal left
+        left -= len(data)
+        if left > 0:
+            pieces.append(data)
+
+    program.run([*args, "--", request["url"]], environ, seconds=seconds, sink=sink)
+    if left <= 0:
+        return None
+    told = {}
+    for line in b"".join(pieces).decode(errors="surrogateescape").splitlines():
+        oid, _, ref = line.partition("\t")
+        told[ref] = oid
+    return tracked(told, refspecs)
+
+
+def is_whole(repo: str, oids: Iterable[str]) -> bool:
+    """
+    Whether each pack of a repository is as long as it was, and has its index, and whether some
+    objects are in them. It takes less than a millisecond, and so does not read everything.
+    """
+    folder = os.path.join(repo, "objects/pack")
+    wanted = {bytes.fromhex(oid) for oid in oids}
+    with suppress(OSError):
+        names = os.listdir(folder)
+        for name in names:
+            if not name.endswith(".pack"):
+                continue
+            index = _index(os.path.join(folder, name))
+            if index is None:
+                return False
+            wanted = {oid for oid in wanted if not _has(index, oid)}
+        return not wanted
+    return False
+
+
+def _index(pack: str) -> bytes | None:
+    """The index of a pack, if the two belong together."""
+    with open(pack, "rb") as file:
+        head = file.read(len(_PACK))
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(size - 32, 0))
+        tail = file.read()
+    with open(pack.removesuffix("pack") + "idx", "rb") as file:
+        index = file.read()
+    if head != _PACK or index[: len(_INDEX)] != _INDEX:
+        return None
+    # Both end with the digest of the pack, the index with one of its own after it
+    return index if any(tail[-n:] == index[-2 * n : -n] for n in (20, 32)) else None
+
+
+def _has(index: bytes, oid: bytes) -> bool:
+    """Whether an index names an object."""
+    table, names = len(_INDEX), len(_INDEX) + 4 * 256
+
+    def count(byte: int) -> int:
+        at = table + 4 * byte
+        return int.from_bytes(index[at : at + 4], "big") if byte >= 0 else 0
+
+    low, high, width = count(oid[0] - 1), count(oid[0]), len(oid)
+    while low < high:
+        middle = (low + high) // 2
+        name = index[names + middle * width : names + (middle + 1) * width]
+        if name == oid:
+            return True
+        low, high = (middle + 1, high) if name < oid else (low, middle)
+    return False
