@@ -321,11 +321,11 @@ STOCK: Mapping[str, str] = {
         linux_acl loop macdefaults macpackage makeconf mdadm_raid netacl netconfig
         netntp netsnmp netusers ntp pkgbuild pkgng
         powercfg process proxy pyenv quota
-        raid reg salt_proxy shortcut ssh_pki stateconf status
+        raid reg salt_proxy shortcut ssh_pki status
         syslog_ng system task tls uptime winrepo wua wusa x509_v2 xattr
     """,
     "renderers": """
-        gpg nacl stateconf
+        gpg nacl
     """,
     "returners": """
         highstate highstate_return multi_returner pgjsonb postgres

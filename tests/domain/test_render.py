@@ -148,7 +148,7 @@ class PipeTests(SynchronousTestCase):
         self.assertEqual([level for level, _ in host_of(made).logged], ["warning", "error"])
 
     def test_libraries(self) -> None:
-        """Renderers of optional libraries are there when these are; one of stock never is."""
+        """Renderers of optional libraries are there when these are."""
 
         class Host(MemoryHost):
             def library(self, name: str) -> Any:
@@ -162,7 +162,6 @@ class PipeTests(SynchronousTestCase):
         for text, words in (
             ("#!toml\na = 1", "library is missing"),
             ("#!mako\na: 1", "No module named 'mako'"),
-            ("#!stateconf\na: 1", "'stateconf' is not available"),
             ("#!json5\n{", "Expecting property name"),
         ):
             self.assertIn(words, str(self.assertRaises(TemplateFailure, made.text, text)))

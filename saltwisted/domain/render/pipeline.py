@@ -21,7 +21,7 @@ from typing import Any
 import msgpack
 from attrs import field, frozen
 
-from saltwisted.domain.render import mako, pyobjects, secrets
+from saltwisted.domain.render import mako, pyobjects, secrets, stateconf
 from saltwisted.domain.render.cache import RenderCache
 from saltwisted.domain.render.errors import LARGEST, TemplateFailure, too_large, unforeseen
 from saltwisted.domain.render.functions import AliasedLoader
@@ -136,6 +136,7 @@ class Renderer:
                 else _OPTIONS * (value is facts["opts"])
             )
         self._custom = custom
+        self._stateconfs = stateconf.Known()
         self.engines: dict[str, Callable[[Any, Job], Any]] = {
             "yaml": self._yaml,
             "jinja": self._jinja,
@@ -250,15 +251,20 @@ class Renderer:
                     f'The renderer "{name}" is disallowed by configuration and will be skipped.',
                 )
                 continue
-            engine = self.engines.get(name)
-            if engine is None and self._custom is not None:
-                written = self._custom(name)
-                engine = partial(self._written, written) if written else None
+            engine = self._engine(name)
             if engine is None:
                 self.host.log("error", f'The renderer "{pipe}" is not available')
                 return []
             steps.append((engine, argument.strip()))
         return steps
+
+    def _engine(self, name: str) -> Callable[[Any, Job], Any] | None:
+        """The renderer of a name: ours, or one that somebody wrote."""
+        engine = self.engines.get(name)
+        if engine is None and self._custom is not None:
+            written = self._custom(name)
+            engine = partial(self._written, written) if written else None
+        return engine
 
     # -- the renderers -----------------------------------------------------------
 
@@ -416,8 +422,21 @@ class Renderer:
             raise unforeseen(failure) from error
 
     def _stateconf(self, data: Any, job: Job) -> Any:
-        """Stock has it, we do not: nobody shall believe that such a file was rendered."""
-        raise TemplateFailure("The renderer 'stateconf' is not available here", sls=job.sls)
+        def engine(name: str, argument: str) -> stateconf.Step | None:
+            found = self._engine(name)
+            if found is None:
+                return None
+            step = found
+
+            def rendered(data: Any, values: Mapping[str, Any]) -> Any:
+                context = {**values, **(job.context or {})}
+                turn = Job(job.path, job.saltenv, job.sls, argument, context, job.extra)
+                return step(StringIO(data) if _is_written(step) else data, turn)
+
+            return rendered
+
+        file = stateconf.StateConf(self._stateconfs, job.sls, job.saltenv, engine)
+        return file.render(data, job.argument)
 
     def _mako(self, data: Any, job: Job) -> str:
         return mako.render(
