@@ -61,8 +61,8 @@ class IGitCopies(Protocol):
     def told(self, pillars: bool = True) -> dict[str, Any]:
         """What is served of each remote, for people on any node."""
 
-    def view(self, then: Mapping[str, Mapping[str, Any]] | None = None) -> Any:
-        """What is served, or was served when repositories had these states."""
+    def lacks(self, shared: str, tips: Mapping[str, Sequence[str]]) -> list[str]:
+        """Of these refs the commits that are not in a repository."""
 
 
 class IGitUpdates(Protocol):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from saltwisted.config.git import GitRemote
@@ -49,6 +49,10 @@ class Kept(Protocol):
     @property
     def repository(self) -> Repository | None:
         """What reads it."""
+
+    @property
+    def rolled_back(self) -> Mapping[str, str]:
+        """The commits that were fetched, of refs of which earlier ones are served."""
 
     @property
     def tips(self) -> Mapping[str, Tip]:
@@ -122,31 +126,37 @@ class Copies(Generic[K]):
                     "refs": {ref: tip.commit for ref, tip in each.tips.items() if tip.commit},
                     "error": each.error,
                     "pillar": each.is_pillar,
+                    "rolled_back": each.rolled_back,
                 }
                 for each in self.watched.values()
                 if pillars or not each.is_pillar
             },
         }
 
-    def view(self, then: Mapping[str, Mapping[str, Any]] | None = None) -> GitView:
-        """
-        What is served, or was.
-
-        @param then: the states that repositories had, by their names for all nodes; with C{None}
-            the present ones.
-        """
+    def view(self) -> GitView:
+        """What has come."""
         served = []
         for remote, key in self._order:
             watched = self.watched[key]
-            state = watched.state if then is None else then.get(watched.shared)
-            if watched.repository is None or state is None:
+            if watched.repository is None:
                 continue
-            signed = frozenset(state.get("signed", ())) if remote.verify else None
-            tips: Mapping[str, Tip] = watched.tips
-            if then is not None:
-                tips = {ref: Tip(*tip) for ref, tip in state["refs"].items()}
-            served.append(Served(remote, watched.folder, watched.repository, tips, signed))
+            signed = frozenset(watched.state.get("signed", ())) if remote.verify else None
+            served.append(Served(remote, watched.folder, watched.repository, watched.tips, signed))
         return GitView(served)
+
+    def lacks(self, shared: str, tips: Mapping[str, Sequence[str]]) -> list[str]:
+        """Of these refs the commits that are not in a repository; all of one that is not read."""
+        repository = self.named(shared).repository
+        return [
+            tip[1]
+            for tip in tips.values()
+            if tip[1]
+            and (
+                repository is None
+                or repository.commit(tip[1]) != (tip[1], tip[2])
+                or not repository.has(tip[0])
+            )
+        ]
 
     # -- what other nodes have to do with it
 

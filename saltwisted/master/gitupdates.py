@@ -20,7 +20,7 @@ from twisted.logger import Logger
 from saltwisted.commits import IGitSharing
 from saltwisted.config.git import GitRemote, remotes_of
 from saltwisted.config.gitpillar import PillarRemote, all_pillar_remotes
-from saltwisted.domain.git import mapping
+from saltwisted.domain.git import agreement, mapping
 from saltwisted.domain.git.mapping import Tip
 from saltwisted.domain.git.pacing import NEVER, pause
 from saltwisted.domain.git.signing import called, sentence
@@ -131,6 +131,16 @@ class Watched:
         return found
 
     @property
+    def rolled_back(self) -> dict[str, str]:
+        """The commits that were fetched, of refs of which earlier ones are served."""
+        fetched = self.state.get("refs", {}) if self.state.get(agreement.BACK) else {}
+        return {
+            ref: tip[1]
+            for ref, tip in fetched.items()
+            if ref not in self.tips or self.tips[ref].commit != tip[1]
+        }
+
+    @property
     def interval(self) -> float:
         """Seconds between two fetches, the shortest that is wanted; 0 for none."""
         wanted = [each.update_interval for each in self.remotes if each.update_interval > 0]
@@ -140,7 +150,7 @@ class Watched:
         """This is what it has."""
         path = os.path.join(self.folder, state["repo"])
         self.state = state
-        self.tips = {ref: Tip(*tip) for ref, tip in state["refs"].items()}
+        self.tips = {ref: Tip(*tip) for ref, tip in agreement.shown(state).items()}
         if self.is_pillar:
             return
         if self.repository is not None:
@@ -526,6 +536,7 @@ class GitUpdates:
                     "pillar": watched.is_pillar,
                     "verify": watched.remotes[0].verify,
                     "refused": watched.refused,
+                    "rolled_back": watched.rolled_back,
                 }
                 for watched in self.copies.watched.values()
             },

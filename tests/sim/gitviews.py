@@ -20,8 +20,8 @@ from saltwisted.cluster.git.exchange import Exchange
 from saltwisted.cluster.git.ground import Ground
 from saltwisted.cluster.git.sharing import GitSharing
 from saltwisted.domain.claims.words import Claim
-from saltwisted.domain.git.agreement import NONE, Version, version_of
-from saltwisted.errors import RemoteError, TransportClosed
+from saltwisted.domain.git.agreement import NONE, Version, content, shown, version_of
+from saltwisted.errors import RemoteError, SaltwistedError, TransportClosed
 from saltwisted.transports.deferreds import as_deferred
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
@@ -44,6 +44,15 @@ class Disk:
     folder: str
     objects: set[str] = field(factory=set)
     state: dict[str, Any] = field(factory=dict)
+
+
+def _objects(state: Mapping[str, Any]) -> set[str]:
+    tips = [*state["refs"].values(), *state.get("back", {}).values()]
+    return {oid for tip in tips for oid in tip}
+
+
+def _refused(failure: Any) -> None:
+    failure.trap(SaltwistedError)
 
 
 class Copy:
@@ -233,16 +242,25 @@ class Node:
         before, after = self.served, version_of(state.get("version"))
         if after < before:
             self.world.broken.append(f"{self.name} goes back from {before} to {after}")
-        lacking = {oid for tip in state["refs"].values() for oid in tip} - self.disk.objects
+        lacking = _objects(state) - self.disk.objects
         if lacking:
             self.world.broken.append(f"{self.name} serves {after} and lacks {lacking}")
-        self.world.know(after, state["refs"])
+        self.world.know(after, content(state))
         self.copy.state = state
+
+    def lacks(self, shared: str, tips: Mapping[str, Any]) -> list[str]:
+        """What is not on the disk."""
+        return sorted(_objects({"refs": tips}) - self.disk.objects)
 
     @property
     def served(self) -> Version:
         """The version that it serves."""
         return version_of(self.copy.state.get("version"))
+
+    def roll_back(self, number: int) -> Deferred[Any]:
+        """Its operator wants an earlier commit."""
+        tip = commit(number)
+        return Deferred.fromCoroutine(self.sharing.roll_back(KEY, {REF: [tip, tip, tip]}))
 
     # the worker
 
@@ -281,11 +299,12 @@ class Node:
             refs = {ref: [oid, oid, oid] for ref, oid in request["refs"].items()}
             if set(request["refs"].values()) - disk.objects:
                 return {"error": "what came from another node lacks something"}
-            return {"state": {"repo": "r", "refs": refs, "large": {}}}
+            return {"state": {"repo": "r", "refs": refs, "large": {}, **request["aside"]}}
         # As the worker does: what is not here is not served
-        if {oid for tip in request["refs"].values() for oid in tip} - disk.objects:
+        state = {"repo": "r", "refs": dict(request["refs"]), **request["aside"]}
+        if _objects(state) - disk.objects:
             return {"error": "object is not here"}
-        disk.state = {"repo": "r", "refs": dict(request["refs"]), "version": request["version"]}
+        disk.state = {**state, "version": request["version"]}
         return {"state": dict(disk.state)}
 
 
@@ -316,9 +335,8 @@ class World:
             os.makedirs(disk.folder)
             self.start(name, disk)
 
-    def know(self, version: Version, refs: Mapping[str, Any]) -> None:
+    def know(self, version: Version, plain: Mapping[str, Any]) -> None:
         """One version is the same on all nodes."""
-        plain = {ref: list(tip) for ref, tip in refs.items()}
         if self._known.setdefault(version, plain) != plain:
             self.broken.append(f"two nodes serve different commits as {version}")
 
@@ -417,7 +435,7 @@ class World:
     def served(self) -> set[tuple[Version, str]]:
         """What living nodes serve."""
         return {
-            (node.served, node.copy.state.get("refs", {}).get(REF, [""])[0])
+            (node.served, shown(node.copy.state).get(REF, [""])[0])
             for node in self.nodes.values()
             if node.is_alive
         }
@@ -427,7 +445,7 @@ def chaos(world: World, steps: int) -> None:
     """Kills, cuts, pushes and remotes that cannot be reached, by the world's dice."""
     dice = world.dice
     for _ in range(steps):
-        what = dice.randrange(6)
+        what = dice.randrange(7)
         if what == 0:
             world.cut({name: dice.randrange(2) for name in NAMES})
         elif what == 1:
@@ -442,6 +460,11 @@ def chaos(world: World, steps: int) -> None:
                     world.start(name, world.nodes[name].disk)
         elif what == 4:
             world.blind = {name for name in NAMES if dice.randrange(3) == 0}
+        elif what == 5:
+            name = dice.choice(NAMES)
+            if world.nodes[name].is_alive:
+                # It may be refused: nobody has the duty, or the link to who has it ends
+                world.nodes[name].roll_back(dice.randint(1, world.head)).addErrback(_refused)
         world.slow = dice.choice((0.0, 0.0, 0.5))
         world.head += dice.randrange(3)
         world.run(dice.uniform(0.2, 12.0))

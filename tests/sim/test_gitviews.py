@@ -119,6 +119,71 @@ class GitViewTests(SynchronousTestCase):
                 world.clock.pump([0.1] * 4)
             self.successResultOf(begun)
 
+    def rolled_back(self, seed: int) -> World:
+        """All were rolled back to the first of three commits, by a node that does not fetch."""
+        world = self.world(seed)
+        world.run(30)
+        for _ in range(2):
+            world.head += 1
+            world.run(15)
+        asks = next(node for node in world.nodes.values() if not node.sharing.fetches(False))
+        answer = asks.roll_back(1)
+        world.run(15)
+        told = self.successResultOf(answer)
+        self.assertEqual(told, {"changed": 1, "nodes": dict.fromkeys(NAMES, True)})
+        self.assertEqual({tip for _, tip in world.served()}, {commit(1)})
+        return world
+
+    def test_rollback(self) -> None:
+        """
+        All serve what they are rolled back to, as one version, also when another one fetches, and
+        after a restart of all; a push ends it.
+        """
+        world = self.rolled_back(4)
+        (before,) = world.served()
+        holder = next(name for name in NAMES if world.nodes[name].sharing.fetches(False))
+        world.kill(holder)
+        world.run(60)
+        self.assertEqual({tip for _, tip in world.served()}, {commit(1)})
+        for name in NAMES:
+            if name != holder:
+                world.kill(name)
+        for name in NAMES:
+            world.start(name, world.nodes[name].disk)
+        world.run(60)
+        self.assertEqual({tip for _, tip in world.served()}, {before[1]})
+        self.assertEqual(len(world.served()), 1)
+
+        world.head += 1
+        world.run(30)
+        self.assertEqual({tip for _, tip in world.served()}, {commit(4)})
+        self.assertEqual(world.broken, [])
+
+    def test_rollback_undone(self) -> None:
+        """To the newest is no rollback; without a majority none is made, and that is said."""
+        world = self.rolled_back(5)
+        answer = world.nodes["a"].roll_back(3)
+        world.run(15)
+        self.successResultOf(answer)
+        self.assertEqual({tip for _, tip in world.served()}, {commit(3)})
+        self.assertNotIn("back", world.nodes["a"].copy.state)
+
+        world.cut({name: number for number, name in enumerate(NAMES)})
+        world.run(30)
+        answer = world.nodes["a"].roll_back(1)
+        world.run(30)
+        self.assertIn("nothing is rolled back", str(self.failureResultOf(answer).value))
+        self.assertEqual({tip for _, tip in world.served()}, {commit(3)})
+
+    def test_rollback_bites(self) -> None:
+        """A fetch that forgets the rollback is found."""
+
+        def forgets(fetched: Any, served: Any) -> Any:
+            return fetched
+
+        with patch.object(sharing_module, "carried", forgets):
+            self.assertRaises(AssertionError, self.test_rollback)
+
     def test_terms_bite(self) -> None:
         """Versions without terms are made twice, and the simulation finds it."""
 

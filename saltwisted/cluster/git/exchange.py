@@ -20,11 +20,13 @@ from saltwisted.cluster.links.commands import PeerRefused
 from saltwisted.commits import IGitCopy, IGitUpdates
 from saltwisted.domain.git.agreement import (
     ASIDE,
+    BACK,
     NONE,
     Version,
     aside_of,
     content,
     lacking,
+    objects_in,
     objects_of,
     version_of,
 )
@@ -41,8 +43,8 @@ WORK_TIME = 600.0
 PATIENCE = 30.0
 MOST_REFS = 20_000
 MOST_TOKENS = 64
-MOST_HELD = 64
-"""Versions of one repository whose refs are remembered: jobs may run on them."""
+MOST_HELD = 8
+"""Versions of one repository whose refs are remembered, until one of them is served."""
 
 Content = Mapping[str, Any]
 """C{refs}: ref to its object, the commit that this leads to, and that one's tree; and what is
@@ -96,6 +98,14 @@ class Exchange:
         """Versions of a repository whose objects are here."""
         return self._held.get(shared, {})
 
+    def objects(self, shared: str) -> set[str]:
+        """What they need, though nothing that is served may lead to it yet."""
+        return {oid for state in self.held(shared).values() for oid in objects_in(state).values()}
+
+    def lost(self, shared: str, version: Version) -> None:
+        """They are not here after all."""
+        self._held.get(shared, OrderedDict()).pop(version, None)
+
     def keep(self, shared: str, version: Version, state: Content) -> None:
         """The objects of this version are here."""
         if version == NONE:
@@ -126,7 +136,7 @@ class Exchange:
         if said is None:
             said = await self._ask(link, REFS, {"key": copy.shared, "version": list(version)})
         refs, aside = checked(said)
-        ours = {ref: tip[0] for ref, tip in copy.state.get("refs", {}).items()}
+        ours = objects_in(copy.state)
         try:
             state = await self._take(copy, link, version, refs, aside, {} if anew else ours, anew)
         except RemoteError:
@@ -151,7 +161,8 @@ class Exchange:
         ours: Mapping[str, str],
         anew: bool,
     ) -> Mapping[str, Any]:
-        wants = lacking(refs, ours)
+        back = {f"{BACK} {ref}": tip[0] for ref, tip in aside.get(BACK, {}).items()}
+        wants = lacking({**refs, **back}, ours)
         name = await self._fetch(copy, link, wants, sorted(set(ours.values()))) if wants else ""
         answer = await self.work(
             {

@@ -4,16 +4,13 @@ A node that is behind: it gets the objects of what another one serves, and then 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from twisted.logger import Logger
 
 from saltwisted.cluster.git.ground import Ground, served
 from saltwisted.cluster.git.hearsay import Hearsay
 from saltwisted.commits import IGitCopy
 from saltwisted.domain.git.agreement import NONE, Do, Version, heard
-from saltwisted.errors import SaltwistedError
+from saltwisted.errors import RemoteError, SaltwistedError
 from saltwisted.interfaces import IPeerLink
 from saltwisted.transports.deferreds import let_go
 
@@ -59,7 +56,13 @@ class Following:
         request = ground.updates().request(copy.shared)
         request.update(do="settle", fresh=False, hold=False, version=list(version))
         request.update(refs=state["refs"], aside={k: v for k, v in state.items() if k != "refs"})
-        answer = await ground.exchange.work(request)
+        request["keep"] = sorted({*request.get("keep", ()), *ground.exchange.objects(copy.shared)})
+        try:
+            answer = await ground.exchange.work(request)
+        except RemoteError:
+            # They are asked for again
+            ground.exchange.lost(copy.shared, version)
+            raise
         ground.updates().copies.took(copy.shared, answer["state"])
         self.behind.pop(copy.shared, None)
         self._hearsay.tell_all()
@@ -120,27 +123,3 @@ class Following:
         finally:
             lock.release()
         return ""
-
-    async def view(self, versions: Mapping[str, Version], node: str) -> Any:
-        """
-        What was served when repositories had these versions; C{None} if it cannot be had.
-
-        @param node: who had them.
-        """
-        exchange = self._ground.exchange
-        then: dict[str, Mapping[str, Any]] = {}
-        for shared, version in versions.items():
-            copy = self._ground.copies().get(shared)
-            if copy is None:
-                continue
-            if version not in exchange.held(shared):
-                link = self._ground.link(node)
-                if link is None:
-                    return None
-                try:
-                    await exchange.bring(copy, link, version)
-                except SaltwistedError as error:
-                    self.log.warn("git: commits of a job are not here: {why}", why=str(error))
-                    return None
-            then[shared] = exchange.held(shared)[version]
-        return self._ground.updates().copies.view(then)

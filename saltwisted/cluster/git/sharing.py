@@ -21,7 +21,7 @@ from twisted.internet.task import LoopingCall, deferLater
 from twisted.logger import Logger
 
 from saltwisted.claiming import IClaims
-from saltwisted.cluster.git.exchange import told
+from saltwisted.cluster.git.exchange import MOST_REFS, told
 from saltwisted.cluster.git.following import Following
 from saltwisted.cluster.git.ground import Ground, served
 from saltwisted.cluster.git.hearsay import Hearsay
@@ -32,18 +32,24 @@ from saltwisted.commits import IGitCopy
 from saltwisted.domain.git.agreement import (
     NONE,
     Do,
+    Tips,
     Version,
+    carried,
+    difference,
     following,
     heard,
     is_new,
+    rolled_back,
+    shown,
+    tips_of,
     version_of,
 )
-from saltwisted.errors import SaltwistedError
+from saltwisted.errors import RemoteError, SaltwistedError
 from saltwisted.interfaces import IPeerLink
 from saltwisted.transports.deferreds import all_within, as_deferred, let_go
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
-OFFER, UPDATE = "git-offer", "git-update"
+OFFER, UPDATE, BACK_TO = "git-offer", "git-update", "git-back-to"
 DUTIES = {False: "git", True: "git_pillar"}
 """By whether it is for pillar: members without pillars fetch none."""
 LOOK = 2.0
@@ -86,6 +92,7 @@ class GitSharing:
         self._shown = Shown(ground)
         ground.peers.answer(OFFER, self._offered)
         ground.peers.answer(UPDATE, self._asked_to_update)
+        ground.peers.answer(BACK_TO, self._asked_to_roll_back)
 
     async def startService(self) -> None:
         """Want the duties; wait a little for what is not here at all."""
@@ -216,34 +223,105 @@ class GitSharing:
         except SaltwistedError as error:
             self._ground.clock.callLater(0, self._hearsay.tell_all)
             return {"error": str(error)}
-        lost = {"elsewhere": "", "error": "this node does not fetch any more"}
+        try:
+            if not await self._count(copy, claim, lambda state: carried(fetched, state)):
+                return {"elsewhere": "", "error": "this node does not fetch any more"}
+        except SaltwistedError as error:
+            return {"error": str(error)}
+        self._ground.clock.callLater(0, self._hearsay.tell_all)
+        return {"state": copy.state, "locks": locks, "nodes": await self._all_serve(copy)}
+
+    async def _count(
+        self,
+        copy: IGitCopy,
+        claim: Any,
+        change: Callable[[Mapping[str, Any]], Mapping[str, Any]],
+    ) -> bool:
+        """
+        Have something else count on all nodes, if it is something else; C{False} where this node
+        has lost the duty.
+
+        @param change: makes it of what is served now.
+        @raises SaltwistedError: the disk refuses.
+        """
         lock = self._ground.lock(copy.shared)
         await lock.acquire()
         try:
-            ours = served(copy)
+            ours, state = served(copy), change(copy.state)
             newest = max(self._hearsay.newest.get(copy.shared, NONE), ours)
             if not self._claims.holds(claim):
-                return lost
-            if is_new(fetched, copy.state, ours, newest):
+                return False
+            if is_new(state, copy.state, ours, newest):
                 version = following(newest, claim.term)
                 self._hearsay.saw(copy.shared, version)
-                self._ground.exchange.keep(copy.shared, version, fetched)
-                await self._offer(copy, version, fetched)
+                self._ground.exchange.keep(copy.shared, version, state)
+                await self._offer(copy, version, state)
                 if not self._claims.holds(claim):
-                    return lost
+                    return False
                 await self.follow.serve(copy, version)
-        except SaltwistedError as error:
-            return {"error": str(error)}
+            return True
         finally:
             lock.release()
-        self._ground.clock.callLater(0, self._hearsay.tell_all)
-        return {"state": copy.state, "locks": locks, "nodes": await self._all_serve(copy)}
+
+    async def roll_back(self, shared: str, tips: Tips) -> Mapping[str, Any]:
+        """
+        Have all nodes serve earlier commits of a repository until something new is pushed; those of
+        now end that. C{changed} says how many refs are others, C{nodes} who serves them.
+
+        @raises RemoteError: none of that name, nobody has the duty, or the commits are gone.
+        """
+        copy = self._ground.copies().get(shared)
+        if copy is None:
+            raise RemoteError("GitError", "this remote is not configured here")
+        if self.fetches(copy.is_pillar):
+            return await self._roll_back_here(copy, tips, None)
+        link = await self._link_to_holder(copy.is_pillar)
+        if link is None:
+            raise RemoteError("GitError", f"nothing is rolled back: {self._nobody()}")
+        question = {"key": shared, "tips": {ref: list(tip) for ref, tip in tips.items()}}
+        said = unpack_bin(await link.ask(BACK_TO, pack_bin(question), TELLS))
+        version = version_of(said["version"])
+        end = self._ground.clock.seconds() + SERVED
+        while served(copy) < version and self._ground.clock.seconds() < end:
+            await deferLater(self._ground.clock, POLL)
+        nodes = {**said["nodes"], self._ground.node: served(copy) >= version}
+        return {"changed": int(said["changed"]), "nodes": nodes}
+
+    async def _roll_back_here(
+        self, copy: IGitCopy, tips: Tips, link: IPeerLink | None
+    ) -> dict[str, Any]:
+        """
+        @param link: to who asks for it, who has the objects.
+        """
+        claim, copies = self._claim[copy.is_pillar], self._ground.updates().copies
+        if link is not None and copies.lacks(copy.shared, tips):
+            said = {"refs": {ref: tip[0] for ref, tip in tips.items()}}
+            await self._ground.exchange.bring(copy, link, said=said)
+        if lacking := copies.lacks(copy.shared, tips):
+            raise RemoteError("GitError", f"{copy.shown} keeps commit {lacking[0]} no longer")
+        changed = difference(shown(copy.state), tips)
+        if not await self._count(copy, claim, lambda state: rolled_back(state, tips)):
+            raise RemoteError("GitError", "this node has lost the duty meanwhile: ask again")
+        nodes = await self._all_serve(copy)
+        return {"version": list(served(copy)), "changed": changed, "nodes": nodes}
+
+    async def _asked_to_roll_back(self, node: str, body: bytes) -> bytes:
+        copy, said = self._ground.asked(node, body)
+        try:
+            tips = tips_of(said.get("tips"), MOST_REFS)
+        except ValueError as error:
+            raise PeerRefused(str(error)) from None
+        if not self.fetches(copy.is_pillar):
+            raise PeerRefused("this node does not fetch")
+        try:
+            return pack_bin(await self._roll_back_here(copy, tips, self._ground.link(node)))
+        except SaltwistedError as error:
+            raise PeerRefused(str(error)[:1000]) from None
 
     async def _fetch_there(self, copy: IGitCopy) -> Mapping[str, Any]:
         link = await self._link_to_holder(copy.is_pillar)
         if link is None:
-            why = self._claims.problem() or "it is not decided which one does, or it is away"
-            return {"elsewhere": "", "error": f"no node fetches now: {why}"}
+            return {"elsewhere": "", "error": f"no node fetches now: {self._nobody()}"}
         try:
             question = {"key": copy.shared}
             said = unpack_bin(await link.ask(UPDATE, pack_bin(question), TELLS))
@@ -262,6 +340,10 @@ class GitSharing:
         if said.get("error"):
             answer["error"] = str(said["error"])
         return answer
+
+    def _nobody(self) -> str:
+        """Why nobody fetches."""
+        return self._claims.problem() or "it is not decided which one does, or it is away"
 
     async def _link_to_holder(self, pillar: bool) -> IPeerLink | None:
         """The node that has the duty; a young cluster takes some seconds until one has it."""
@@ -331,14 +413,6 @@ class GitSharing:
             if all(found.values()) or self._ground.clock.seconds() >= end:
                 return found
             await deferLater(self._ground.clock, POLL)
-
-    def versions(self) -> dict[str, Version]:
-        """What is served now of each repository of files."""
-        return {
-            shared: served(copy)
-            for shared, copy in self._ground.copies().items()
-            if not copy.is_pillar
-        }
 
 
 def _is_known(copy: IGitCopy) -> bool:

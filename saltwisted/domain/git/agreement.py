@@ -8,7 +8,7 @@ way and never go back to one that is lower, so it does not matter in which order
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 Version = tuple[int, int, int]
@@ -18,8 +18,12 @@ claims, all votes lost); an epoch is above all terms of those before.
 """
 NONE: Version = (0, 0, 0)
 MOST_REF = 4096
-ASIDE = ("seen", "pins", "refused", "signed", "good", "verify")
-"""What a state has beside its refs where only signed commits count."""
+BACK = "back"
+"""In a state: ref to the tip that is served instead, of a repository that is rolled back."""
+ASIDE = ("seen", "pins", "refused", "signed", "good", "verify", BACK)
+"""What a state has beside its refs where only signed commits count, or it is rolled back."""
+Tips = Mapping[str, Sequence[str]]
+"""Ref to its object, the commit that this leads to, and that one's tree."""
 
 
 def following(newest: Version, term: int) -> Version:
@@ -65,6 +69,23 @@ def objects_of(value: Any, most: int) -> dict[str, str]:
     return dict(value)
 
 
+def tips_of(value: Any, most: int) -> dict[str, list[str]]:
+    """
+    Ref to its tip, as a peer says it.
+
+    @raises ValueError: it is something else, or has more than C{most}.
+    """
+    if not isinstance(value, Mapping):
+        raise ValueError("no refs")
+    for tip in value.values():
+        if not isinstance(tip, (list, tuple)) or len(tip) != 3:
+            raise ValueError("no refs")
+    # A tag of what is no commit has neither of the others
+    for part in range(3):
+        objects_of({ref: tip[part] for ref, tip in value.items() if part == 0 or tip[part]}, most)
+    return {ref: list(tip) for ref, tip in value.items()}
+
+
 class Do(enum.Enum):
     """What a node does that hears that another one serves a version."""
 
@@ -107,6 +128,8 @@ def aside_of(value: Any) -> dict[str, Any]:
             raise ValueError("nothing that is beside refs")
     if any(not isinstance(name, str) or len(name) > 64 for name in names):
         raise ValueError("nothing that is beside refs")
+    if BACK in value:
+        return {**value, BACK: tips_of(value[BACK], len(value[BACK]))}
     return dict(value)
 
 
@@ -114,6 +137,50 @@ def content(state: Mapping[str, Any]) -> dict[str, Any]:
     """What of a state all nodes have alike."""
     refs = {ref: list(tip) for ref, tip in state.get("refs", {}).items()}
     return {"refs": refs, **{name: state[name] for name in ASIDE if name in state}}
+
+
+def shown(state: Mapping[str, Any]) -> Tips:
+    """What is served of a state: its refs, or those that it is rolled back to."""
+    found: Tips = state.get(BACK) or state.get("refs", {})
+    return found
+
+
+def objects_in(state: Mapping[str, Any]) -> dict[str, str]:
+    """The objects that a state needs, by names that nobody else gives."""
+    found = {ref: str(tip[0]) for ref, tip in state.get("refs", {}).items()}
+    found.update({f"{BACK} {ref}": tip[0] for ref, tip in (state.get(BACK) or {}).items()})
+    return found
+
+
+def carried(fetched: Mapping[str, Any], served: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    What a holder makes of a fetch: a rollback stays until the remote has something new, or somebody
+    else may sign.
+
+    @param served: what was served until now.
+    """
+    state = {name: value for name, value in fetched.items() if name != BACK}
+    same = _commits(fetched) == _commits(served)
+    if served.get(BACK) and same and fetched.get("verify") == served.get("verify"):
+        state[BACK] = served[BACK]
+    return state
+
+
+def rolled_back(served: Mapping[str, Any], tips: Tips) -> dict[str, Any]:
+    """The state that serves these tips instead of what was fetched; of the newest: just that."""
+    state = {name: value for name, value in served.items() if name != BACK}
+    if {ref: list(tip) for ref, tip in tips.items()} != content(state)["refs"]:
+        state[BACK] = {ref: list(tip) for ref, tip in tips.items()}
+    return state
+
+
+def difference(one: Tips, other: Tips) -> int:
+    """In how many refs they differ."""
+    return sum(list(one.get(ref) or ()) != list(other.get(ref) or ()) for ref in {*one, *other})
+
+
+def _commits(state: Mapping[str, Any]) -> dict[str, str]:
+    return {ref: str(tip[1]) for ref, tip in state.get("refs", {}).items()}
 
 
 def is_new(

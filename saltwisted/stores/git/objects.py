@@ -176,6 +176,13 @@ class Repository:
             self._held -= len(self._contents.popitem(last=False)[1]) + 100
         return data
 
+    def has(self, oid: str) -> bool:
+        """Whether there is such an object."""
+        try:
+            return oid in self._repo
+        except (Damaged, ValueError, self._pygit2.GitError):
+            return False
+
     def commit(self, prefix: str) -> tuple[str, str] | None:
         """The commit whose name begins so, and its tree; C{None} if there is not exactly one."""
         try:

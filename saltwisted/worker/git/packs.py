@@ -108,7 +108,8 @@ class Taking(repository.Fetch):
             args = ["--git-dir", quarantine, "index-pack", "--threads=1", path]
             most = int(self._request.get("most") or 0)
             program.run(args, environ, seconds=self._seconds, most=most)
-        wants = sorted(set(refs.values()))
+        back = (self._request.get("aside") or {}).get("back") or {}
+        wants = sorted({*refs.values(), *(str(tip[0]) for tip in back.values())})
         lacking = repository.missing(quarantine, wants, self._seconds)
         if lacking:
             raise GitError(f"what came from another node lacks {lacking[0]}")
@@ -150,7 +151,9 @@ def settle(request: Mapping[str, Any]) -> dict[str, Any]:
             raise GitError("nothing is here")
         repo = os.path.join(folder, state["repo"])
         refs: dict[str, list[str]] = {ref: list(tip) for ref, tip in request["refs"].items()}
-        wanted = sorted({oid for tip in refs.values() for oid in tip if oid})
+        back = (request.get("aside") or {}).get("back") or {}
+        tips = [*refs.values(), *back.values()]
+        wanted = sorted({str(oid) for tip in tips for oid in tip if oid})
         lacking = repository.missing(repo, wanted, float(request["seconds"]))
         if lacking:
             raise GitError(f"object {lacking[0]} is not here")

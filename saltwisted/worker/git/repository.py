@@ -48,8 +48,8 @@ KEPT_REFS = "refs/saltwisted/"
 MANY_PACKS = 40
 """Packs after which they are made one."""
 CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tlogallrefupdates = false\n"
-ASIDE = ("seen", "pins", "refused", "signed", "good", "verify")
-"""What a state has beside its refs where only signed commits count."""
+ASIDE = ("seen", "pins", "refused", "signed", "good", "verify", "back")
+"""What a state has beside its refs where only signed commits count, or it is rolled back."""
 Refs = dict[str, list[str]]
 """Ref to its object, the commit that this leads to, and that one's tree; C{""} for none."""
 
@@ -480,9 +480,9 @@ def named(state: Mapping[str, Any], refs: Mapping[str, str]) -> dict[str, str]:
 
     @param refs: what the remote has.
     """
-    if "seen" not in state:
-        return dict(refs)
-    return {**{f"{KEPT_REFS}{tip[0]}": tip[0] for tip in state["refs"].values()}, **refs}
+    tips = [*(state["refs"] if "seen" in state else {}).values()]
+    tips += (state.get("back") or {}).values()
+    return {**{f"{KEPT_REFS}{tip[0]}": tip[0] for tip in tips}, **refs}
 
 
 def keep(folder: str, oids: Iterable[str], seconds: float) -> None:
