@@ -128,3 +128,86 @@ class IGitSharing(Protocol):
 
     def everywhere(self) -> Awaitable[Mapping[str, Any]]:
         """What each other node serves, or C{error}, asked of it."""
+
+
+class ICommitViews(Protocol):
+    """
+    The commits that this node serves and has served. One set of them, for all repositories, is
+    called by its digest: that of the node that has served it first. Reactor thread only.
+    """
+
+    @property
+    def digest(self) -> bytes:
+        """Of what is served now; empty for nothing."""
+
+    def has(self, digest: bytes) -> bool:
+        """Whether it is known here, with all of its objects."""
+
+    def find(self, wanted: str) -> bytes:
+        """
+        The one that has this name, or the newest with this commit.
+
+        @raises NotKept: it is unknown here.
+        @raises DeniedError: it names several, or may not be served.
+        """
+
+    def was_served(self, digest: bytes) -> bool:
+        """Whether it has only what was fetched as it is, and no commit that was never served."""
+
+    def over(self, digest: bytes) -> Any:
+        """The source of its files (C{IFileSource}); C{None} where it is unknown."""
+
+    def told(self, digest: bytes) -> Mapping[str, Mapping[str, str]]:
+        """Environment to the commit of each remote, for people."""
+
+    def content(self, digest: bytes) -> dict[str, Any] | None:
+        """Repository, by its name for all nodes, to C{refs} and C{base}; plain data."""
+
+    def learn(self, digest: bytes, content: Mapping[str, Any]) -> None:
+        """Another node has said what it is, and all of its objects are here now."""
+
+    def log_rows(self, most: int) -> list[dict[str, Any]]:
+        """The generations that are kept, the newest first, for people."""
+
+
+class IEarlierCommits(Protocol):
+    """The same, where what is unknown here is asked of other nodes. Reactor thread only."""
+
+    @property
+    def digest(self) -> bytes:
+        """Of what is served now; empty for nothing."""
+
+    def has(self, digest: bytes) -> bool:
+        """Whether it is known here, with all of its objects."""
+
+    def over(self, digest: bytes) -> Any:
+        """The source of its files; C{None} where it is unknown."""
+
+    def told(self, digest: bytes) -> Mapping[str, Mapping[str, str]]:
+        """Environment to the commit of each remote, for people."""
+
+    def bring(self, digest: bytes, node: str) -> Awaitable[bool]:
+        """
+        Have it here, with its objects, within seconds; whether that went well.
+
+        @param node: who has it, C{""} for whoever.
+        """
+
+    def find(self, wanted: str) -> Awaitable[bytes]:
+        """
+        By a name or commit.
+
+        @raises NotKept: no node in reach knows it.
+        @raises DeniedError: it names several, or may not be served.
+        """
+
+    def roll_back(self, wanted: str) -> Awaitable[list[dict[str, Any]]]:
+        """
+        Have all nodes serve it; a row for each repository.
+
+        @raises DeniedError: as for L{find}.
+        @raises RemoteError: nobody has the duty now.
+        """
+
+    def log_rows(self, most: int) -> list[dict[str, Any]]:
+        """The generations that are kept, the newest first, for people."""

@@ -55,6 +55,10 @@ class DeniedError(SaltwistedError):
     """Authenticated, but not allowed."""
 
 
+class NotKept(DeniedError):
+    """There is no tree of this name here, or it is no longer kept; another node may have it."""
+
+
 class TargetError(SaltwistedError):
     """
     A target expression cannot be understood.

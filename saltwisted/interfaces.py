@@ -417,6 +417,16 @@ class IPins(Protocol):
         master, which reads the same from its beginning to its end.
         """
 
+    def again(self, generation: str) -> Awaitable[Any]:
+        """That of a run which is gone on with: over the commits of its generation, or an error."""
+
+    def follow(self, jid: str, fun: Any, generation: str) -> Awaitable[None]:
+        """
+        A job is a step of a run on this generation, and runs on its commits; before L{facts}.
+
+        @raises DeniedError: they cannot be had.
+        """
+
     def choose(
         self, jid: str, fun: Any, generation: str, minions: Sequence[str]
     ) -> Awaitable[Sequence[str]]:

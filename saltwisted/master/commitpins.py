@@ -9,12 +9,11 @@ and are served as they are.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from saltwisted.domain.git.mapping import is_hex
 from saltwisted.domain.roots.pins import Pins, check_reads, reads_files
-from saltwisted.interfaces import IPins
 from saltwisted.master.earliercommits import EarlierCommits
 from saltwisted.master.fileserver import FileServer
 from saltwisted.stores.git.source import GitFiles, GitView
@@ -81,6 +80,15 @@ class CommitPins:
         """Over the commits of now."""
         return self._serve(self._source.over(self._source.view))
 
+    async def again(self, generation: str) -> FileServer:
+        """Over the commits of then."""
+        return self._serve(self._source.over(self.earlier.find(generation)))
+
+    async def follow(self, jid: str, fun: Any, generation: str) -> None:
+        """The commits of then."""
+        if reads_files(fun):
+            self._chosen[jid] = self.earlier.find(generation)
+
     async def choose(
         self, jid: str, fun: Any, generation: str, minions: Sequence[str]
     ) -> Sequence[str]:
@@ -132,52 +140,3 @@ class CommitPins:
         if server is None:
             server = self._servers[digest] = self._serve(self._source.over(view))
         return server
-
-
-class TellsCommits:
-    """
-    Pins of a cluster, whose jobs say which commits this node served them when they began.
-
-    They are not pinned to them: each node fetches for itself.
-    """
-
-    def __init__(self, pins: IPins, source: GitFiles) -> None:
-        self._pins, self._source = pins, source
-
-    @property
-    def newest(self) -> Any:
-        """Of the roots and the commits."""
-        return self._pins.newest
-
-    def files(self, minion: str) -> Any:
-        """By the roots."""
-        return self._pins.files(minion)
-
-    def still(self) -> Any:
-        """Of the roots."""
-        return self._pins.still()
-
-    def choose(
-        self, jid: str, fun: Any, generation: str, minions: Sequence[str]
-    ) -> Awaitable[Sequence[str]]:
-        """Of the roots."""
-        return self._pins.choose(jid, fun, generation, minions)
-
-    def facts(self, jid: str, fun: Any) -> Mapping[str, Any]:
-        """Also the commits."""
-        found: dict[str, Any] = dict(self._pins.facts(jid, fun))
-        if reads_files(fun) and self._source.view.served:
-            found["commits"] = commits(self._source.view)
-        return found
-
-    def notes(self, jid: str) -> Mapping[str, Any]:
-        """Of the roots."""
-        return self._pins.notes(jid)
-
-    def published(self, jid: str, minions: Sequence[str]) -> None:
-        """To the roots."""
-        self._pins.published(jid, minions)
-
-    def returned(self, jid: str, minion: str) -> None:
-        """Of the roots."""
-        self._pins.returned(jid, minion)

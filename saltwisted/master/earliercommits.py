@@ -9,7 +9,7 @@ has the remotes and mappings of today.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attrs import evolve
@@ -18,7 +18,7 @@ from twisted.logger import Logger
 
 from saltwisted.domain.git.history import SHORTEST, BackWards, CommitHistory
 from saltwisted.domain.git.mapping import Tip, is_hex
-from saltwisted.errors import DeniedError, StoreError, WireError
+from saltwisted.errors import DeniedError, NotKept, StoreError, WireError
 from saltwisted.stores.files import make_dir, read_file, write_atomic
 from saltwisted.stores.git.source import GitFiles, GitView, Served
 from saltwisted.transports.deferreds import let_go
@@ -117,6 +117,16 @@ class EarlierCommits:
     def log_rows(self, most: int) -> list[dict[str, Any]]:
         """The generations that are kept, the newest first, as C{saltwisted roots log} shows."""
         shown = {each.remote.id: each.remote.shown for each in self._fetched.served}
+        back = [shown[name] for name in shown if name in self._back]
+        return self.rows(most, back)
+
+    def rows(self, most: int, back: Sequence[str]) -> list[dict[str, Any]]:
+        """
+        The same.
+
+        @param back: the remotes that are rolled back.
+        """
+        shown = {each.remote.id: each.remote.shown for each in self._fetched.served}
         rows = [
             {
                 "generation": name,
@@ -129,7 +139,7 @@ class EarlierCommits:
             }
             for name, at, change in self._history.newest(most)
         ]
-        if rows and (back := [shown[name] for name in shown if name in self._back]):
+        if rows and back:
             rows[0]["note"] = f"rolled back: {', '.join(back)}. {rows[0]['note']}"
         return rows
 
@@ -184,8 +194,13 @@ class EarlierCommits:
 
     def _check(self, wanted: str, known: set[Tip], then: Served) -> None:
         for ref, tip in then.refs.items():
-            if tip not in known and tip.commit and then.repository.commit(tip.commit) is None:
+            if then.signed is not None and tip.commit and tip.commit not in then.signed:
                 raise DeniedError(
+                    f"generation {wanted!r}: commit {tip.commit} of {ref} of"
+                    f" {then.remote.shown} is not among those that were found signed"
+                )
+            if tip not in known and tip.commit and then.repository.commit(tip.commit) is None:
+                raise NotKept(
                     f"generation {wanted!r}: {then.remote.shown} keeps commit {tip.commit} of"
                     f" {ref} no longer"
                 )
@@ -203,17 +218,16 @@ class EarlierCommits:
             raise _unknown(wanted)
         if len(having) > 1:
             raise DeniedError(f"generation {wanted!r}: {len(having)} remotes have such a commit")
-        return GitView(
-            [_with_base(each, prefix) if each in having else each for each in now.served]
-        )
+        return GitView([with_base(each, prefix) if each in having else each for each in now.served])
 
 
-def _unknown(wanted: str) -> DeniedError:
+def _unknown(wanted: str) -> NotKept:
     why = "this master has no generation or commit of that name, or keeps it no longer"
-    return DeniedError(f"generation {wanted!r}: {why}")
+    return NotKept(f"generation {wanted!r}: {why}")
 
 
-def _with_base(served: Served, prefix: str) -> Served:
+def with_base(served: Served, prefix: str) -> Served:
+    """The same, with a commit that it has as environment C{base}."""
     found = served.repository.commit(prefix)
     assert found is not None
     remote = served.remote

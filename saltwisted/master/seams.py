@@ -139,11 +139,22 @@ class LonePins:
         """Directories are never pinned."""
         return self.newest
 
+    def again(self, generation: str) -> Awaitable[FileServer]:
+        """Directories are never pinned."""
+        return succeed(self.newest)
+
+    def follow(self, jid: str, fun: Any, generation: str) -> Awaitable[None]:
+        """Nor are the jobs of a run."""
+        return succeed(None)
+
     def choose(
         self, jid: str, fun: Any, generation: str, minions: Sequence[str]
     ) -> Awaitable[Sequence[str]]:
         """There is nothing to choose from."""
-        why = "a master alone serves directories as they lie; it has generations of git only"
+        why = (
+            "a master alone serves directories as they are, and keeps no earlier trees of them; it"
+            " keeps commits (fileserver_backend: git), and a cluster keeps both"
+        )
         return fail(DeniedError(f"generation {generation!r}: {why}"))
 
     def facts(self, jid: str, fun: Any) -> Mapping[str, str]:

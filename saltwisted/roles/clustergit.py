@@ -6,16 +6,23 @@ Introduces L{saltwisted.cluster.git} to the stores and the facts; nothing is dec
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from twisted.internet.defer import Deferred
 
 from saltwisted.claiming import IClaims
+from saltwisted.cluster.git.backing import Backing
 from saltwisted.cluster.git.exchange import Exchange
 from saltwisted.cluster.git.ground import Ground
 from saltwisted.cluster.git.sharing import GitSharing
+from saltwisted.cluster.git.views import GitViews
+from saltwisted.cluster.roots.nothing import NoCommits
+from saltwisted.commits import IEarlierCommits
 from saltwisted.domain.replica.membership import PILLAR, WRITE
+from saltwisted.master.commitviews import CommitViews
+from saltwisted.master.earliercommits import EarlierCommits
 from saltwisted.master.gitupdates import SHARE_ENTRY
 from saltwisted.roles.clusterfacts import ClusterFacts
 from saltwisted.roles.master import Master
@@ -27,6 +34,7 @@ class ClusterGit:
     Builds the parts.
 
     @ivar sharing: what the master asks, and a part that is started after claims.
+    @ivar views: the commits of jobs.
     """
 
     def __init__(
@@ -53,6 +61,12 @@ class ClusterGit:
             may_have=self._may_have,
         )
         self.sharing = GitSharing(ground, claims, lambda: float(config.gitfs_timeout))
+        self.views: IEarlierCommits = NoCommits()
+        if (source := stores.git()) is not None:
+            path = os.path.join(config.cachedir, "saltwisted", "git", "generations")
+            earlier = EarlierCommits(path, source, stores.files_threads.run, stores.now)
+            known = CommitViews(source, earlier, lambda: master().git.copies)
+            self.views = GitViews(ground, known, Backing(ground, self.sharing))
 
     def _may_write(self, node: str) -> bool:
         facts = self._facts

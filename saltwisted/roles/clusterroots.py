@@ -24,10 +24,9 @@ from saltwisted.cluster.roots.settings import roots_of
 from saltwisted.cluster.roots.share import RootShare
 from saltwisted.cluster.roots.sync import RootSync
 from saltwisted.cluster.roots.written import RootWritten
+from saltwisted.commits import IEarlierCommits
 from saltwisted.domain.roots.manifest import Generation
-from saltwisted.interfaces import IPins
 from saltwisted.kinds import FILES, Parts
-from saltwisted.master.commitpins import TellsCommits
 from saltwisted.master.fileserver import FileServer
 from saltwisted.master.handlers import pillar
 from saltwisted.parts import IFileSource
@@ -53,7 +52,16 @@ class ClusterRoots:
     @ivar relay: who compiles pillars (C{IPillarHolders}).
     """
 
-    def __init__(self, stores: Stores, facts: ClusterFacts, master: Callable[[], Master]) -> None:
+    def __init__(
+        self,
+        stores: Stores,
+        facts: ClusterFacts,
+        master: Callable[[], Master],
+        commits: Callable[[], IEarlierCommits],
+    ) -> None:
+        """
+        @param commits: what is served of git, and was.
+        """
         self._stores, self._facts = stores, facts
         folder = os.path.join(stores.config.cachedir, "saltwisted", "roots")
         self.threads = Threads(stores.reactor, 4, "roots")
@@ -61,7 +69,8 @@ class ClusterRoots:
         # Not when the first large look waits for it
         stores.warm.preload(ROOTS_ENTRY.partition(":")[0])
         self.sync = self._sync(folder)
-        self.control = RootControl(self.sync, stores.reactor, RootWritten(self.sync, facts.peers))
+        written = RootWritten(self.sync, facts.peers)
+        self.control = RootControl(self.sync, stores.reactor, written, commits)
         self.pins = RootPins(
             self.sync,
             facts.peers,
@@ -69,6 +78,9 @@ class ClusterRoots:
             self._view,
             stores.counters,
             RootMarks(f"{folder}/mixed.sqlite"),
+            f"{folder}/ran",
+            "roots" in FILES.chosen(stores.config.fileserver_backend),
+            commits,
         )
         facts.peers.stream(STREAM, self.sync.streams.stream)
         self.views = PillarViews(self.sync, folder, self.threads.run)
@@ -142,26 +154,21 @@ class ClusterRoots:
         shares = self.sync.shares.items()
         return {name: share.generation for name, share in shares if share.generation is not None}
 
-    def _view(self, chosen: Mapping[str, Generation]) -> FileServer:
+    def _view(self, chosen: Mapping[str, Generation], git: Any) -> FileServer:
         """A file server over the newest generations, but for those that are chosen."""
         config = self._stores.config
         made = Parts[Callable[[Mapping[str, Generation]], IFileSource]](
             FILES,
             {
                 "roots": self._roots_of_generations,
-                "gitfs": self._commits,
+                "gitfs": lambda chosen: git or self._commits(),
                 "minionfs": lambda chosen: self._stores.source("minionfs"),
             },
         )
         names = dict.fromkeys(FILES.chosen(config.fileserver_backend))
         return FileServer([made.take(n)(chosen) for n in names], config, self.threads.run)
 
-    def told_pins(self) -> IPins:
-        """What the master asks: of jobs also the commits are said, where there are some."""
-        git = self._stores.git()
-        return self.pins if git is None else TellsCommits(self.pins, git)
-
-    def _commits(self, chosen: Mapping[str, Generation]) -> IFileSource:
+    def _commits(self) -> IFileSource:
         found = self._stores.git()
         assert found is not None
         return found

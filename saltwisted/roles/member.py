@@ -64,7 +64,7 @@ class Cluster:
         self._stores, self._card, self._lifecycle, self._master = stores, card, lifecycle, master
         self.facts = ClusterFacts(stores, card, lifecycle, master, lambda: self.acts.closed)
         self.jobs = ClusterJobs(stores, self.facts, master)
-        self.roots = ClusterRoots(stores, self.facts, master)
+        self.roots = ClusterRoots(stores, self.facts, master, lambda: self.git.views)
         self.claims = ClusterClaimParts(stores, self.facts, self.jobs.presence.is_elsewhere)
         self.condition = self._condition()
         self.admission = self._admission()
@@ -92,7 +92,7 @@ class Cluster:
             hearer=jobs.forward,
             acknowledging=jobs.acknowledging,
             whereabouts=jobs.presence,
-            pins=self.roots.told_pins(),
+            pins=self.roots.pins,
             pillars=self.roots.relay,
             masters=self.member,
             vouching=self.vouching,

@@ -15,7 +15,7 @@ from saltwisted.config.options import MasterConfig
 from saltwisted.domain.git.mapping import Tip
 from saltwisted.domain.roots.pins import UNUSED
 from saltwisted.errors import DeniedError
-from saltwisted.master.commitpins import CommitPins, TellsCommits, commits
+from saltwisted.master.commitpins import CommitPins, commits
 from saltwisted.master.earliercommits import EarlierCommits
 from saltwisted.master.fileserver import FileServer
 from saltwisted.master.runners.jobs import describe
@@ -200,17 +200,19 @@ class EarlierTests(PinTestCase):
         self.assertEqual(self.seen(), b"1")
 
     def test_signed(self) -> None:
-        """Where only signed commits are environments by their names, that is so of earlier ones."""
-        self.source.show(GitView([evolve(self.newest.served[0], signed=frozenset())]))
+        """Where only signed commits count, no earlier generation brings in others."""
+        signed = frozenset([self.first])
+        self.source.show(GitView([evolve(self.newest.served[0], signed=signed)]))
         before = self.source.view.name
         self.remote.commit({"a": b"2"})
-        self.source.show(
-            GitView([evolve(self.fetched(self.remote, name="states"), signed=frozenset())])
-        )
-
+        newest = self.fetched(self.remote, name="states")
+        self.source.show(GitView([evolve(newest, signed=signed)]))
         (then,) = self.pins.earlier.find(before).served
+        self.assertEqual(then.signed, signed)
 
-        self.assertEqual(then.signed, frozenset())
+        # Who had signed it is no longer among those who may
+        self.source.show(GitView([evolve(newest, signed=frozenset())]))
+        self.assertIn("is not among those that were found signed", self.refused(before))
 
     def test_after_start(self) -> None:
         """Another life of the master knows the generations of those before it."""
@@ -279,20 +281,3 @@ class EarlierTests(PinTestCase):
         self.source.show(GitView([self.fetched(self.remote, name="states")]))
         self.assertIn(f"states keeps commit {self.first} of refs/", self.refused(before))
         self.assertIn("keeps commit", self.refused(self.first))
-
-
-class TellingTests(PinTestCase):
-    """A cluster."""
-
-    def test_told(self) -> None:
-        """The record has what the roots say, and the commits beside it."""
-        telling = TellsCommits(self.pins, self.source)
-        facts = telling.facts("1", "state.apply")
-
-        self.assertEqual(sorted(facts), ["commits", "generation"])
-        self.assertEqual(telling.facts("1", "test.ping"), {})
-        telling.published("1", ["m"])
-        self.push()
-        self.assertIsNotNone(telling.files("m"))
-        telling.returned("1", "m")
-        self.assertIsNone(telling.files("m"))

@@ -8,15 +8,17 @@ from shutil import rmtree
 from types import SimpleNamespace
 from typing import Any
 
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.roots import trees as roottrees
-from saltwisted.cluster.roots.pins import DONE, MIXED, PIN, USED, RootPins
+from saltwisted.cluster.roots.mixed import MIXED
+from saltwisted.cluster.roots.pins import DONE, PIN, USED, RootPins
+from saltwisted.cluster.roots.ran import RAN
 from saltwisted.domain.roots.entry import DIR, FILE, TreeEntry
 from saltwisted.domain.roots.manifest import Generation, generation_of
-from saltwisted.errors import DeniedError, StoreError
+from saltwisted.errors import DeniedError, NotKept, StoreError
 from saltwisted.stores.roots.marks import RootMarks
 from saltwisted.wire.msgpack import unpack_bin
 from tests.roots.nodes import NodesCase, until
@@ -117,6 +119,43 @@ class FakeShare:
         self.trees = FakeTrees()
 
 
+class FakeCommits:
+    """What other commits there are (L{saltwisted.commits.IEarlierCommits})."""
+
+    def __init__(self) -> None:
+        self.digest = b""
+        self.here: set[bytes] = set()
+        self.reached: set[bytes] = set()
+
+    def has(self, digest: bytes) -> bool:
+        """Whether they are here."""
+        return digest in self.here
+
+    def over(self, digest: bytes) -> Any:
+        """Their source."""
+        return digest if digest in self.here else None
+
+    def told(self, digest: bytes) -> Any:
+        """As people are told of them."""
+        return {"base": {"states": digest.hex()}}
+
+    def bring(self, digest: bytes, node: str) -> Deferred[bool]:
+        """Those that another node has."""
+        if digest in self.reached:
+            self.here.add(digest)
+        return succeed(digest in self.here)
+
+    def find(self, wanted: str) -> Deferred[bytes]:
+        """By the beginning of a digest."""
+        found = [each for each in self.here if each.hex().startswith(wanted)]
+        return succeed(found[0]) if found else fail(NotKept(wanted))
+
+
+def shown(chosen: Any, git: Any) -> dict[str, Any]:
+    """What stands for a file server."""
+    return {**chosen, **({} if git is None else {"git": git})}
+
+
 class FakeSync:
     """One node's roots."""
 
@@ -152,7 +191,7 @@ class FakePeers:
         self.handlers: dict[str, Any] = {}
         self.others: list[tuple[str, FakePeers]] = []
         self.said: list[tuple[str, Any]] = []
-        self.linked: Any = None
+        self.receivers: list[Any] = []
         self.node = ""
 
     def answer(self, word: str, handler: Any) -> None:
@@ -161,7 +200,12 @@ class FakePeers:
 
     def on_link(self, receiver: Any) -> None:
         """Whom to tell of links."""
-        self.linked = receiver
+        self.receivers.append(receiver)
+
+    def linked(self, link: Any, up: bool) -> None:
+        """Tell them of one."""
+        for receiver in self.receivers:
+            receiver(link, up)
 
     def links(self) -> list[Any]:
         """This object is its own only link."""
@@ -183,6 +227,7 @@ class PinsTests(SynchronousTestCase):
         self.addCleanup(rmtree, folder, True)
         self.folder = folder
         self.clock = Clock()
+        self.commits: dict[str, Any] = {}
         self.old, self.new = tree(b"old"), tree(b"new")
         self.one, self.one_peers, self.one_sync = self.node("one", self.old)
         self.two, self.two_peers, self.two_sync = self.node("two", self.new)
@@ -194,8 +239,9 @@ class PinsTests(SynchronousTestCase):
         sync, peers = FakeSync(name, generation), FakePeers()
         peers.node = name
         marks = RootMarks(f"{self.folder}/{name}.sqlite")
-        args: Any = (sync, peers, self.clock, dict, Counter(), marks)
-        pins = RootPins(*args)
+        commits = self.commits.setdefault(name, FakeCommits())
+        args: Any = (sync, peers, self.clock, shown, Counter(), marks, f"{self.folder}/{name}.ran")
+        pins = RootPins(*args, commits=lambda: commits)
         self.successResultOf(Deferred.fromCoroutine(pins.startService()))
         return pins, peers, sync
 
@@ -216,8 +262,95 @@ class PinsTests(SynchronousTestCase):
         self.assertEqual(self.successResultOf(waiting), {"file/base/0": self.old})
         self.assertEqual(self.two.files("m"), {"file/base/0": self.old})
         self.assertEqual((self.one.notes("1"), self.two.notes("1")), ({}, {}))
-        self.assertEqual([word for word, _ in self.one_peers.said], [PIN])
+        self.assertEqual([word for word, _ in self.one_peers.said], [RAN, PIN])
         self.assertEqual([word for word, _ in self.two_peers.said], [USED])
+
+    def with_commits(self) -> tuple[bytes, bytes]:
+        """Both serve some commits; then the first node serves others, which the second reaches."""
+        first, second = b"1" * 32, b"2" * 32
+        for commits in self.commits.values():
+            commits.digest = first
+            commits.here = {first}
+        return first, second
+
+    def test_commits(self) -> None:
+        """
+        Commits are one more tree: a job is served them on every node, whatever is fetched
+        meanwhile, and its record says which they are.
+        """
+        first, second = self.with_commits()
+        self.two_sync.shares["file/base/0"].trees.here[self.old.digest] = self.old
+        facts = self.one.facts("1", "state.apply")
+        self.one.published("1", ["m"])
+        self.assertEqual(facts["commits"], {"base": {"states": first.hex()}})
+        for commits in self.commits.values():
+            commits.digest = second
+            commits.here.add(second)
+        for pins in (self.one, self.two):
+            pins_sync = self.one_sync if pins is self.one else self.two_sync
+            pins_sync.shares["file/base/0"].trees.here[self.old.digest] = self.old
+            self.assertEqual(pins.files("m")["git"], first)
+        self.one.returned("1", "m")
+        self.assertIsNone(self.one.files("m"))
+        self.assertIsNone(self.two.files("m"))
+
+    def test_commits_elsewhere(self) -> None:
+        """A node that has never served them has them from another one; else it is told."""
+        first, second = self.with_commits()
+        self.commits["one"].digest = second
+        self.commits["two"].reached = {second}
+        self.two_sync.shares["file/base/0"].trees.here[self.old.digest] = self.old
+        self.publish()
+        self.assertEqual(self.successResultOf(self.two.files("m"))["git"], second)
+        self.assertEqual(self.two.notes("1"), {})
+
+        self.commits["two"].here = {first}
+        self.commits["two"].reached = set()
+        served = self.successResultOf(self.two.files("m"))
+        self.assertNotIn("git", served)
+        self.assertEqual(list(self.two.notes("1")["mixed"]), ["m"])
+        self.assertEqual(self.one.notes("1"), self.two.notes("1"))
+
+    def test_generation_on_every_node(self) -> None:
+        """What a job has run may be named on every node, also in another life of that."""
+        first, second = self.with_commits()
+        name = self.one.facts("1", "state.apply")["generation"]
+        self.commits["two"].digest = second
+        self.commits["two"].here.add(second)
+        self.two_sync.shares["file/base/0"].trees.here[self.old.digest] = self.old
+        for _ in range(2):
+            self.assertEqual(
+                self.successResultOf(
+                    Deferred.fromCoroutine(self.two.choose("2", "state.apply", name, []))
+                ),
+                [],
+            )
+            facts = self.two.facts("2", "state.apply")
+            self.assertEqual(facts["generation"], name)
+            self.assertEqual(facts["commits"], {"base": {"states": first.hex()}})
+            self.clock.advance(60)
+            self.two, self.two_peers, _ = self.node("two", self.new)
+            self.two._sync = self.two_sync  # type: ignore[assignment]
+
+    def test_run(self) -> None:
+        """
+        The job of a step runs on the commits of its run, and on the directories of now; also on
+        another node. Where they cannot be had it is refused.
+        """
+        first, second = self.with_commits()
+        name = self.one.facts("1", "state.sls")["generation"]
+        for commits in self.commits.values():
+            commits.digest = second
+            commits.here.add(second)
+        self.successResultOf(Deferred.fromCoroutine(self.two.follow("2", "state.sls", name)))
+        facts = self.two.facts("2", "state.sls")
+        self.assertEqual(facts["commits"], {"base": {"states": first.hex()}})
+        again = self.successResultOf(Deferred.fromCoroutine(self.two.again(name)))
+        self.assertEqual(again, {"file/base/0": self.new, "git": first})
+
+        self.commits["two"].here = {second}
+        following = Deferred.fromCoroutine(self.two.follow("3", "state.sls", name))
+        self.assertIn(name, str(self.failureResultOf(following, NotKept).value))
 
     def choose(self, wanted: str, fun: str = "state.apply") -> Deferred[Any]:
         """A job of node one that is to run on an earlier tree."""

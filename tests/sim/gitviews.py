@@ -16,6 +16,7 @@ from attrs import define, field
 from twisted.internet.defer import Deferred, fail, maybeDeferred, succeed
 from twisted.internet.task import Clock
 
+from saltwisted.cluster.git.backing import Backing
 from saltwisted.cluster.git.exchange import Exchange
 from saltwisted.cluster.git.ground import Ground
 from saltwisted.cluster.git.sharing import GitSharing
@@ -155,6 +156,7 @@ class Node:
             may_have=lambda node, pillar: True,
         )
         self.sharing = GitSharing(ground, self, lambda: 30.0)  # type: ignore[arg-type]
+        self.backing = Backing(ground, self.sharing)
 
     # peers
 
@@ -260,7 +262,7 @@ class Node:
     def roll_back(self, number: int) -> Deferred[Any]:
         """Its operator wants an earlier commit."""
         tip = commit(number)
-        return Deferred.fromCoroutine(self.sharing.roll_back(KEY, {REF: [tip, tip, tip]}))
+        return Deferred.fromCoroutine(self.backing.roll_back(KEY, {REF: [tip, tip, tip]}))
 
     # the worker
 

@@ -21,7 +21,7 @@ from twisted.internet.task import LoopingCall, deferLater
 from twisted.logger import Logger
 
 from saltwisted.claiming import IClaims
-from saltwisted.cluster.git.exchange import MOST_REFS, told
+from saltwisted.cluster.git.exchange import told
 from saltwisted.cluster.git.following import Following
 from saltwisted.cluster.git.ground import Ground, served
 from saltwisted.cluster.git.hearsay import Hearsay
@@ -32,24 +32,19 @@ from saltwisted.commits import IGitCopy
 from saltwisted.domain.git.agreement import (
     NONE,
     Do,
-    Tips,
     Version,
     carried,
-    difference,
     following,
     heard,
     is_new,
-    rolled_back,
-    shown,
-    tips_of,
     version_of,
 )
-from saltwisted.errors import RemoteError, SaltwistedError
+from saltwisted.errors import SaltwistedError
 from saltwisted.interfaces import IPeerLink
 from saltwisted.transports.deferreds import all_within, as_deferred, let_go
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
-OFFER, UPDATE, BACK_TO = "git-offer", "git-update", "git-back-to"
+OFFER, UPDATE = "git-offer", "git-update"
 DUTIES = {False: "git", True: "git_pillar"}
 """By whether it is for pillar: members without pillars fetch none."""
 LOOK = 2.0
@@ -75,6 +70,7 @@ class GitSharing:
 
     @param seconds: for how long one fetch may take.
     @ivar follow: gets what others serve.
+    @ivar duty: the claims by which it fetches, by whether that is for pillar.
     """
 
     log = Logger()
@@ -82,7 +78,7 @@ class GitSharing:
 
     def __init__(self, ground: Ground, claims: IClaims, seconds: Callable[[], float]) -> None:
         self._ground, self._claims = ground, claims
-        self._claim: dict[bool, Any] = {}
+        self.duty: dict[bool, Any] = {}
         self._wanted: set[bool] = set()
         self._reached = 0.0
         self._loop: Any = None
@@ -92,7 +88,6 @@ class GitSharing:
         self._shown = Shown(ground)
         ground.peers.answer(OFFER, self._offered)
         ground.peers.answer(UPDATE, self._asked_to_update)
-        ground.peers.answer(BACK_TO, self._asked_to_roll_back)
 
     async def startService(self) -> None:
         """Want the duties; wait a little for what is not here at all."""
@@ -143,7 +138,7 @@ class GitSharing:
                 let_go(as_deferred(self._claims.release(name)), self.log, "git: kept a duty")
 
     def _began(self, pillar: bool, claim: Any) -> None:
-        self._claim[pillar] = claim
+        self.duty[pillar] = claim
         if self._loop is not None:
             self.log.info("git: this node fetches ({duty})", duty=DUTIES[pillar])
             self._hearsay.tell_all()
@@ -151,7 +146,7 @@ class GitSharing:
 
     def _ended(self, pillar: bool, why: str) -> None:
         # A fetch that runs comes to nothing: its outcome is looked at with the claim
-        self._claim.pop(pillar, None)
+        self.duty.pop(pillar, None)
         self._hearsay.tell_all()
         self._ground.updates().begin(pillar)
 
@@ -207,7 +202,7 @@ class GitSharing:
         return self._hearsay.fetcher(pillar)
 
     def _term(self, pillar: bool) -> int:
-        claim = self._claim.get(pillar)
+        claim = self.duty.get(pillar)
         return int(claim.term) if claim is not None and self._claims.holds(claim) else 0
 
     def _fetcher_is_near(self) -> bool:
@@ -217,21 +212,21 @@ class GitSharing:
     async def _fetch_here(
         self, copy: IGitCopy, ask: Callable[[], Awaitable[Any]]
     ) -> Mapping[str, Any]:
-        claim = self._claim[copy.is_pillar]
+        claim = self.duty[copy.is_pillar]
         try:
             fetched, locks = await self._turns.fetched(copy, ask)
         except SaltwistedError as error:
             self._ground.clock.callLater(0, self._hearsay.tell_all)
             return {"error": str(error)}
         try:
-            if not await self._count(copy, claim, lambda state: carried(fetched, state)):
+            if not await self.count(copy, claim, lambda state: carried(fetched, state)):
                 return {"elsewhere": "", "error": "this node does not fetch any more"}
         except SaltwistedError as error:
             return {"error": str(error)}
         self._ground.clock.callLater(0, self._hearsay.tell_all)
-        return {"state": copy.state, "locks": locks, "nodes": await self._all_serve(copy)}
+        return {"state": copy.state, "locks": locks, "nodes": await self.all_serve(copy)}
 
-    async def _count(
+    async def count(
         self,
         copy: IGitCopy,
         claim: Any,
@@ -263,65 +258,10 @@ class GitSharing:
         finally:
             lock.release()
 
-    async def roll_back(self, shared: str, tips: Tips) -> Mapping[str, Any]:
-        """
-        Have all nodes serve earlier commits of a repository until something new is pushed; those of
-        now end that. C{changed} says how many refs are others, C{nodes} who serves them.
-
-        @raises RemoteError: none of that name, nobody has the duty, or the commits are gone.
-        """
-        copy = self._ground.copies().get(shared)
-        if copy is None:
-            raise RemoteError("GitError", "this remote is not configured here")
-        if self.fetches(copy.is_pillar):
-            return await self._roll_back_here(copy, tips, None)
-        link = await self._link_to_holder(copy.is_pillar)
-        if link is None:
-            raise RemoteError("GitError", f"nothing is rolled back: {self._nobody()}")
-        question = {"key": shared, "tips": {ref: list(tip) for ref, tip in tips.items()}}
-        said = unpack_bin(await link.ask(BACK_TO, pack_bin(question), TELLS))
-        version = version_of(said["version"])
-        end = self._ground.clock.seconds() + SERVED
-        while served(copy) < version and self._ground.clock.seconds() < end:
-            await deferLater(self._ground.clock, POLL)
-        nodes = {**said["nodes"], self._ground.node: served(copy) >= version}
-        return {"changed": int(said["changed"]), "nodes": nodes}
-
-    async def _roll_back_here(
-        self, copy: IGitCopy, tips: Tips, link: IPeerLink | None
-    ) -> dict[str, Any]:
-        """
-        @param link: to who asks for it, who has the objects.
-        """
-        claim, copies = self._claim[copy.is_pillar], self._ground.updates().copies
-        if link is not None and copies.lacks(copy.shared, tips):
-            said = {"refs": {ref: tip[0] for ref, tip in tips.items()}}
-            await self._ground.exchange.bring(copy, link, said=said)
-        if lacking := copies.lacks(copy.shared, tips):
-            raise RemoteError("GitError", f"{copy.shown} keeps commit {lacking[0]} no longer")
-        changed = difference(shown(copy.state), tips)
-        if not await self._count(copy, claim, lambda state: rolled_back(state, tips)):
-            raise RemoteError("GitError", "this node has lost the duty meanwhile: ask again")
-        nodes = await self._all_serve(copy)
-        return {"version": list(served(copy)), "changed": changed, "nodes": nodes}
-
-    async def _asked_to_roll_back(self, node: str, body: bytes) -> bytes:
-        copy, said = self._ground.asked(node, body)
-        try:
-            tips = tips_of(said.get("tips"), MOST_REFS)
-        except ValueError as error:
-            raise PeerRefused(str(error)) from None
-        if not self.fetches(copy.is_pillar):
-            raise PeerRefused("this node does not fetch")
-        try:
-            return pack_bin(await self._roll_back_here(copy, tips, self._ground.link(node)))
-        except SaltwistedError as error:
-            raise PeerRefused(str(error)[:1000]) from None
-
     async def _fetch_there(self, copy: IGitCopy) -> Mapping[str, Any]:
-        link = await self._link_to_holder(copy.is_pillar)
+        link = await self.link_to_holder(copy.is_pillar)
         if link is None:
-            return {"elsewhere": "", "error": f"no node fetches now: {self._nobody()}"}
+            return {"elsewhere": "", "error": f"no node fetches now: {self.nobody()}"}
         try:
             question = {"key": copy.shared}
             said = unpack_bin(await link.ask(UPDATE, pack_bin(question), TELLS))
@@ -341,11 +281,11 @@ class GitSharing:
             answer["error"] = str(said["error"])
         return answer
 
-    def _nobody(self) -> str:
+    def nobody(self) -> str:
         """Why nobody fetches."""
         return self._claims.problem() or "it is not decided which one does, or it is away"
 
-    async def _link_to_holder(self, pillar: bool) -> IPeerLink | None:
+    async def link_to_holder(self, pillar: bool) -> IPeerLink | None:
         """The node that has the duty; a young cluster takes some seconds until one has it."""
         end = self._ground.clock.seconds() + SERVED
         while True:
@@ -402,7 +342,7 @@ class GitSharing:
             lock.release()
         return pack_bin({"have": list(version)})
 
-    async def _all_serve(self, copy: IGitCopy) -> dict[str, bool]:
+    async def all_serve(self, copy: IGitCopy) -> dict[str, bool]:
         """Wait until all linked nodes serve what this one does; which of them do."""
         version = served(copy)
         end = self._ground.clock.seconds() + SERVED

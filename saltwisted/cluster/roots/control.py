@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
@@ -19,10 +19,13 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from saltwisted.cluster.roots.choice import RootChoice
+from saltwisted.cluster.roots.nothing import NoCommits
+from saltwisted.cluster.roots.pins import GIT
 from saltwisted.cluster.roots.questions import RootQuestions
 from saltwisted.cluster.roots.share import RootShare
 from saltwisted.cluster.roots.sync import RootSync
 from saltwisted.cluster.roots.written import RootWritten
+from saltwisted.commits import IEarlierCommits
 from saltwisted.domain.causality.knowledge import count_missing
 from saltwisted.domain.operations.arguments import (
     FLAG,
@@ -36,7 +39,7 @@ from saltwisted.domain.operations.arguments import (
 from saltwisted.domain.operations.table import Call, Handler, Operation, Stream, owner_only
 from saltwisted.domain.replica.membership import WRITE
 from saltwisted.domain.roots.entry import DIR, LINK, TreeEntry
-from saltwisted.errors import DeniedError, RemoteError, SaltwistedError, StoreError
+from saltwisted.errors import DeniedError, NotKept, RemoteError, SaltwistedError, StoreError
 from saltwisted.stores.progress import Progress
 from saltwisted.transports.deferreds import let_go
 from saltwisted.words import counted
@@ -57,6 +60,8 @@ RECORDED: Mapping[str, tuple[str, ...]] = {
 MAY = owner_only("only root and the master's own user may ask about roots")
 TELL = 1.0
 """Seconds after which a waiting caller is told how far the work is, again and again."""
+MOST = 20
+"""Generations that are listed."""
 POLL = 0.05
 """Seconds after which it is looked again though nothing was heard."""
 ASKING = 10.0
@@ -70,13 +75,20 @@ class RootControl:
     The operations of the roots: their rows, and those that change something.
 
     @param clock: the reactor.
+    @param commits: of git, which is asked as one more share.
     @param written: who asks the members whether their working trees are written.
     """
 
     log = Logger()
 
-    def __init__(self, sync: RootSync, clock: Any, written: RootWritten | None = None) -> None:
-        self._sync = sync
+    def __init__(
+        self,
+        sync: RootSync,
+        clock: Any,
+        written: RootWritten | None = None,
+        commits: Callable[[], IEarlierCommits] = NoCommits,
+    ) -> None:
+        self._sync, self._commits = sync, commits
         self._written = written
         self._clock = clock
         self._chosen = RootChoice(sync)
@@ -90,7 +102,7 @@ class RootControl:
         generation, timeout = Argument("generation", TEXT), Argument("timeout", SECONDS)
         rows: list[tuple[str, Handler, tuple[Argument, ...]]] = [
             ("status", ask.status, ()),
-            ("log", ask.generations, (Argument("most", WHOLE),)),
+            ("log", self.generations, (Argument("most", WHOLE),)),
             ("diff", ask.diff, (generation, Argument("peer", PEER))),
             ("trace", ask.trace, (path,)),
             ("conflicts", ask.conflicts, (Argument("all", FLAG),)),
@@ -159,6 +171,16 @@ class RootControl:
                 "403: this node is read-only in the cluster: do it on a member that may write"
             )
 
+    async def generations(self, call: Call) -> Any:
+        """List the generations that are kept, newest first; those of git, too."""
+        most, wanted = int(call.args.get("most") or MOST), call.args.get("share")
+        rows = self._commits().log_rows(most)
+        if wanted == GIT:
+            return rows
+        found = await self._questions.generations(call)
+        rows = found if wanted else sorted([*found, *rows], key=lambda row: -float(row["at"]))
+        return rows[:most]
+
     async def resolve(self, call: Call) -> Any:
         """Close the conflicts of a path; C{take} names the version that is to be visible."""
         take = str(call.args.get("take") or "")
@@ -173,15 +195,22 @@ class RootControl:
 
     async def rollback(self, call: Call) -> Any:
         """Make an earlier tree visible again, everywhere."""
-        name = str(call.args.get("generation") or "")
+        name, wanted = str(call.args.get("generation") or ""), call.args.get("share")
         self._may_write()
-        done = []
+        done: list[dict[str, Any]] = []
         problem: StoreError | None = None
+        if wanted in (None, "", GIT):
+            try:
+                return await self._commits().roll_back(name)
+            except NotKept as error:
+                if wanted:
+                    raise
+                problem = StoreError(str(error))
         for share in self._chosen.shares(call.args):
             try:
                 done.append(await share.orders.rollback(name, call.user))
             except StoreError as error:
-                problem = error
+                problem = problem or error
         if not done:
             raise problem or StoreError("there is no such generation", name)
         return done

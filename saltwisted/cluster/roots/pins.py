@@ -4,39 +4,43 @@ What the master asks about generations: which one a job gets, and what a minion 
 A pin is told to all nodes (word C{roots-pin}) before the job is, since a minion may ask any, and
 again to each node that is linked later. A node that has not got the tree brings it
 (L{saltwisted.cluster.roots.trees}); where it cannot in time, the minion is served the newest, and
-the job is marked as I{mixed} on all nodes: word C{roots-mixed}, and a file of its own.
+the job is marked as I{mixed} on all nodes (L{saltwisted.cluster.roots.mixed}).
+
+Commits of git are one more tree beside those of directories, by the name L{GIT}.
 """
 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.logger import Logger
 
+from saltwisted.cluster.roots.mixed import RootMixed
+from saltwisted.cluster.roots.nothing import NoCommits
+from saltwisted.cluster.roots.ran import RootRan
 from saltwisted.cluster.roots.sync import RootSync
+from saltwisted.commits import IEarlierCommits
 from saltwisted.domain.roots.manifest import Generation, name_of_all
-from saltwisted.domain.roots.pins import KEPT, Pin, Pins, check_reads, reads_files
-from saltwisted.errors import DeniedError, StoreError, WireError
+from saltwisted.domain.roots.pins import Pin, Pins, check_reads, reads_files
+from saltwisted.errors import DeniedError, NotKept, StoreError, WireError
 from saltwisted.interfaces import IPeerLink, IPeers
-from saltwisted.stores.roots.marks import Mark, RootMarks
-from saltwisted.transports.deferreds import let_go
+from saltwisted.stores.roots.marks import RootMarks
+from saltwisted.transports.deferreds import as_deferred
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 PIN = "roots-pin"
 USED = "roots-pin-used"
 DONE = "roots-unpin"
-MIXED = "roots-mixed"
+GIT = "gitfs"
+"""The commits of all git remotes, among the trees of a generation."""
 MOST_VIEWS = 16
 MOST_SHARES = 256
-MOST_MARKS = 20_000
-MARKS_KEPT = 30 * 24 * 3600.0
 PATIENCE = 30.0
 """Seconds after which a tree that could not be brought is asked for once more."""
-TOGETHER = 2000
-"""Pins, or marks, in one message."""
 
 
 class RootPins:
@@ -44,7 +48,11 @@ class RootPins:
     Reactor thread only; a part of the service, for its file of marks.
 
     @ivar newest: the file server of the newest generations.
-    @param view: makes a file server over these generations: C{view({share: generation})}.
+    @param view: makes a file server over these generations, and this source of git (C{None} for the
+        newest commits): C{view({share: generation}, source)}.
+    @param path: where it is written down which trees a generation was.
+    @param of_roots: whether minions are served directories at all.
+    @param commits: what is served of git, and was.
     """
 
     log = Logger()
@@ -54,48 +62,67 @@ class RootPins:
         sync: RootSync,
         peers: IPeers,
         clock: Any,
-        view: Callable[[Mapping[str, Generation]], Any],
+        view: Callable[[Mapping[str, Generation], Any], Any],
         counters: Counter[str],
         marks: RootMarks,
+        path: str = "",
+        of_roots: bool = True,
+        commits: Callable[[], IEarlierCommits] = NoCommits,
     ) -> None:
         self._sync = sync
         self._peers = peers
         self._clock = clock
         self._view = view
         self._counters = counters
-        self._store = marks
-        self.newest = view({})
+        self._of_roots, self._commits = of_roots, commits
+        self.newest = view({}, None)
         self._pins = Pins()
         self._views: OrderedDict[tuple[bytes, ...], Any] = OrderedDict()
         self._chosen: OrderedDict[str, dict[str, bytes]] = OrderedDict()
-        self._ran: OrderedDict[str, dict[str, bytes]] = OrderedDict()
-        self._marks: OrderedDict[str, dict[str, dict[str, float]]] = OrderedDict()
+        self.ran = RootRan(sync, peers, clock, counters, path)
+        self.mixed = RootMixed(sync, peers, counters, marks)
         self._given_up: dict[bytes, float] = {}
         sync.pinned = self._pins.pinned
         peers.answer(PIN, self._told)
         peers.answer(USED, self._used)
         peers.answer(DONE, self._done)
-        peers.answer(MIXED, self._mixed_there)
         peers.on_link(self._link)
 
     async def startService(self) -> None:
         """Read the marks of the last weeks."""
-        try:
-            marks = await self._sync.host.pool(self._store.open, self._sync.host.now() - MARKS_KEPT)
-        except StoreError as error:
-            self.log.error("roots: marks of mixed jobs are not kept: {error}", error=str(error))
-            return
-        self._remember(marks)
+        await self.ran.begin()
+        await self.mixed.begin()
 
     async def stopService(self) -> None:
-        """Close the file."""
-        await self._sync.host.pool(self._store.close)
+        """Close the files."""
+        self.ran.end()
+        await self.mixed.end()
+
+    def _now(self) -> dict[str, bytes]:
+        """The trees that are served now."""
+        found = dict(self._sync.report.digests()) if self._of_roots else {}
+        if commits := self._commits().digest:
+            found[GIT] = commits
+        return found
 
     def still(self) -> Any:
         """Over the generations of now."""
-        shares = self._sync.shares.items()
-        chosen = {name: one.generation for name, one in shares if one.generation is not None}
-        return self._view(chosen)
+        return self._view(_newest(self._sync), self._commits().over(self._commits().digest))
+
+    async def again(self, generation: str) -> Any:
+        """Of git the commits of that generation; directories as they are now."""
+        digest = self.ran.get(generation).get(GIT)
+        if digest is None:
+            return self.still()
+        await _have(self._commits(), generation, digest)
+        return self._view(_newest(self._sync), self._commits().over(digest))
+
+    async def follow(self, jid: str, fun: object, generation: str) -> None:
+        """Of git the commits of that generation; directories as they are now."""
+        digest = self.ran.get(generation).get(GIT)
+        if digest is not None and reads_files(fun):
+            await _have(self._commits(), generation, digest)
+            self._choose(jid, {**self._now(), GIT: digest})
 
     # -- jobs
 
@@ -104,9 +131,12 @@ class RootPins:
     ) -> Sequence[str]:
         """A generation of one share, by the first digits of its name; or one that a job ran."""
         check_reads(fun, generation)
-        digests = self._ran.get(generation) or await self._earlier(generation)
+        digests = self.ran.get(generation) or await self._earlier(generation)
         node = self._sync.host.node
         for name, digest in digests.items():
+            if name == GIT:
+                await _have(self._commits(), generation, digest)
+                continue
             share = self._sync.shares.get(name)
             if share is None or not (
                 share.trees.get(digest) or await share.trees.bring(digest, node)
@@ -117,9 +147,13 @@ class RootPins:
 
     async def _earlier(self, generation: str) -> dict[str, bytes]:
         """The newest trees, and of the share that has this generation, that one."""
-        digests = self._sync.report.digests()
+        digests = self._now()
         found: dict[str, bytes] = {}
+        with suppress(NotKept):
+            found[GIT] = await self._commits().find(generation)
         for name in digests:
+            if name == GIT:
+                continue
             store = self._sync.shares[name].store
             if store is None:
                 continue
@@ -144,29 +178,28 @@ class RootPins:
         while len(self._chosen) > 1000:
             self._chosen.popitem(last=False)
 
-    def facts(self, jid: str, fun: object) -> dict[str, str]:
+    def facts(self, jid: str, fun: object) -> dict[str, Any]:
         """What the record of a job says of the roots; the choice holds for L{published}."""
         if not reads_files(fun):
             return {}
-        digests = self._chosen.get(jid) or self._sync.report.digests()
+        digests = self._chosen.get(jid) or self._now()
         if not digests:
             return {}
         self._choose(jid, digests)
         name = name_of_all(digests)
-        self._ran[name] = digests
-        while len(self._ran) > MOST_MARKS:
-            self._ran.popitem(last=False)
-        return {"generation": name}
+        self.ran.add(name, digests)
+        found: dict[str, Any] = {"generation": name}
+        if GIT in digests:
+            found["commits"] = self._commits().told(digests[GIT])
+        return found
 
     def notes(self, jid: str) -> Mapping[str, Any]:
         """
         What became known of a job since it was recorded: C{mixed}, minion to the generations that
         it was served beside the job's own.
         """
-        found = self._marks.get(jid)
-        if not found:
-            return {}
-        return {"mixed": {minion: sorted(names) for minion, names in sorted(found.items())}}
+        found = self.mixed.of(jid)
+        return {"mixed": found} if found else {}
 
     def published(self, jid: str, minions: Sequence[str]) -> None:
         """The job goes out now."""
@@ -196,7 +229,7 @@ class RootPins:
         if not pin.used:
             pin.used = True
             self._tell(USED, [pin.jid, minion])
-        if pin.digests == self._sync.report.digests():
+        if pin.digests == self._now():
             return None
         lacking = self._lacking(pin)
         if not lacking:
@@ -209,24 +242,34 @@ class RootPins:
         return [
             (name, digest)
             for name, digest in pin.digests.items()
-            if (share := self._sync.shares.get(name)) is not None
-            and share.trees.get(digest) is None
-            and now >= self._given_up.get(digest, 0.0)
+            if now >= self._given_up.get(digest, 0.0) and self._lacks(name, digest)
         ]
 
+    def _lacks(self, name: str, digest: bytes) -> bool:
+        if name == GIT:
+            return not self._commits().has(digest)
+        share = self._sync.shares.get(name)
+        return share is not None and share.trees.get(digest) is None
+
     def _bring(self, name: str, digest: bytes, node: str) -> Deferred[None]:
-        def brought(generation: Generation | None) -> None:
-            if generation is None:
+        def brought(found: Any) -> None:
+            if not found:
                 self._given_up[digest] = self._clock.seconds() + PATIENCE
                 if len(self._given_up) > MOST_SHARES:
                     del self._given_up[next(iter(self._given_up))]
 
+        if name == GIT:
+            return as_deferred(self._commits().bring(digest, node)).addCallback(brought)
         return self._sync.shares[name].trees.bring(digest, node).addCallback(brought)
 
     def _served(self, minion: str, pin: Pin) -> Any:
         chosen: dict[str, Generation] = {}
-        mixed = False
+        mixed, git, digests = False, None, {}
         for name, digest in pin.digests.items():
+            if name == GIT:
+                git = self._commits().over(digest)
+                mixed = mixed or git is None
+                digests[GIT] = digest if git is not None else self._commits().digest
             share = self._sync.shares.get(name)
             if share is None:
                 continue
@@ -236,43 +279,20 @@ class RootPins:
                 generation = share.generation
             if generation is not None:
                 chosen[name] = generation
+        digests.update({name: one.digest for name, one in chosen.items()})
         if mixed:
-            name = name_of_all({name: one.digest for name, one in chosen.items()})
-            self._mark(pin.jid, minion, name)
-        key = tuple(chosen[name].digest for name in sorted(chosen))
+            self.mixed.mark(pin.jid, minion, name_of_all(digests))
+        key = tuple(digests[name] for name in sorted(digests))
         view = self._views.get(key)
         if view is None:
-            view = self._views[key] = self._view(chosen)
+            view = self._view(chosen, git)
+            if git is None and GIT in digests:
+                # Over whatever the newest commits are
+                return view
+            self._views[key] = view
             if len(self._views) > MOST_VIEWS:
                 self._views.popitem(last=False)
         return view
-
-    # -- marks
-
-    def _mark(self, jid: str, minion: str, name: str) -> None:
-        mark = Mark(jid, minion, name, self._sync.host.now())
-        if not self._remember([mark]):
-            return
-        self._counters["roots:mixed"] += 1
-        self._sync.news.event("mixed", {"jid": jid, "minion": minion, "generation": name})
-        self._tell(MIXED, [list(mark)])
-        self._keep([mark])
-
-    def _remember(self, marks: Iterable[Mark]) -> list[Mark]:
-        fresh = []
-        for mark in marks:
-            names = self._marks.setdefault(mark.jid, {}).setdefault(mark.minion, {})
-            if mark.name not in names:
-                names[mark.name] = mark.at
-                fresh.append(mark)
-        while len(self._marks) > MOST_MARKS:
-            self._marks.popitem(last=False)
-        return fresh
-
-    def _keep(self, marks: list[Mark]) -> None:
-        if marks:
-            d = self._sync.host.pool(self._store.add, marks)
-            let_go(d, self.log, "roots: a mark of a mixed job was not kept")
 
     # -- what other nodes tell
 
@@ -282,7 +302,7 @@ class RootPins:
             link.tell(word, body)
 
     def _link(self, link: IPeerLink, up: bool) -> None:
-        """A node that was away hears of what runs, and of what was mixed."""
+        """A node that was away hears of what runs."""
         if not up:
             return
         jobs: dict[str, list[Any]] = {}
@@ -292,16 +312,6 @@ class RootPins:
             job[4 if pin.used else 1].append(minion)
         for job in jobs.values():
             link.tell(PIN, pack_bin(job))
-        oldest = self._sync.host.now() - KEPT
-        marks = [
-            [jid, minion, name, at]
-            for jid, minions in self._marks.items()
-            for minion, names in minions.items()
-            for name, at in names.items()
-            if at > oldest
-        ]
-        for start in range(0, len(marks), TOGETHER):
-            link.tell(MIXED, pack_bin(marks[start : start + TOGETHER]))
 
     def _told(self, node: str, body: bytes) -> None:
         try:
@@ -315,6 +325,7 @@ class RootPins:
             return
         now = self._clock.seconds()
         self._pins.add(str(jid), [*names, *in_use], clean, now, str(origin))
+        self.ran.add(name_of_all(clean), clean, tells=False)
         for minion in in_use:
             self._pins.used(str(jid), minion)
 
@@ -336,13 +347,14 @@ class RootPins:
             return None
         return str(jid), str(minion)
 
-    def _mixed_there(self, node: str, body: bytes) -> None:
-        try:
-            marks = [
-                Mark(str(jid)[:64], str(minion)[:255], str(name)[:64], float(at))
-                for jid, minion, name, at in unpack_bin(body)
-            ]
-        except (WireError, TypeError, ValueError):
-            self._counters["refused:roots-mixed"] += 1
-            return
-        self._keep(self._remember(marks[:TOGETHER]))
+
+def _newest(sync: RootSync) -> dict[str, Generation]:
+    """The trees of now."""
+    shares = sync.shares.items()
+    return {name: one.generation for name, one in shares if one.generation is not None}
+
+
+async def _have(commits: IEarlierCommits, generation: str, digest: bytes) -> None:
+    """@raises NotKept: its commits cannot be had."""
+    if not await commits.bring(digest, ""):
+        raise NotKept(f"generation {generation!r}: no node in reach has its commits")

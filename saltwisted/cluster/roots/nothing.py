@@ -1,0 +1,43 @@
+"""
+What stands where git serves no files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from saltwisted.errors import NotKept
+
+
+class NoCommits:
+    """Where git serves no files."""
+
+    digest = b""
+
+    def has(self, digest: bytes) -> bool:
+        """Nothing is known."""
+        return False
+
+    def over(self, digest: bytes) -> None:
+        """Nothing is known."""
+
+    def told(self, digest: bytes) -> Mapping[str, Mapping[str, str]]:
+        """Nothing is known."""
+        return {}
+
+    async def bring(self, digest: bytes, node: str) -> bool:
+        """No configuration says where they would be."""
+        return False
+
+    async def find(self, wanted: str) -> bytes:
+        """@raises NotKept: always."""
+        raise NotKept(f"generation {wanted!r}: git serves no files here")
+
+    async def roll_back(self, wanted: str) -> list[dict[str, Any]]:
+        """@raises NotKept: always."""
+        raise NotKept(f"generation {wanted!r}: git serves no files here")
+
+    def log_rows(self, most: int) -> list[dict[str, Any]]:
+        """There are none."""
+        return []

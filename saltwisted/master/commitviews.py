@@ -1,0 +1,136 @@
+"""
+Which commits this node of a cluster serves, and has served, by names that all nodes have for them.
+
+A view of git (L{saltwisted.stores.git.source.GitView}) goes from node to node as the refs of each
+repository; who gets it makes a view of his own of it, with his configuration, and keeps it under
+the digest of the node that it came from. See L{saltwisted.commits.ICommitViews}.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from attrs import evolve
+
+from saltwisted.domain.git.mapping import Tip
+from saltwisted.domain.roots.manifest import name_of
+from saltwisted.errors import DeniedError
+from saltwisted.master.commitpins import commits, kept_by
+from saltwisted.master.earliercommits import EarlierCommits, with_base
+from saltwisted.master.gitcopies import Copies
+from saltwisted.stores.git.source import GitFiles, GitView, Served
+
+MOST_VIEWS = 64
+
+
+class CommitViews:
+    """
+    Reactor thread only.
+
+    @param earlier: what was served here before.
+    @param copies: the repositories of this node.
+    """
+
+    def __init__(
+        self, source: GitFiles, earlier: EarlierCommits, copies: Callable[[], Copies[Any]]
+    ) -> None:
+        self._source, self._earlier, self._copies = source, earlier, copies
+        self._views: OrderedDict[bytes, GitView] = OrderedDict()
+        source.on_keep(lambda folder: kept_by(self._views.values(), folder))
+
+    @property
+    def digest(self) -> bytes:
+        """Of what is served now."""
+        return self._source.view.digest if self._source.view.served else b""
+
+    def has(self, digest: bytes) -> bool:
+        """Whether it is known here, with all of its objects."""
+        return self._view(digest) is not None
+
+    def find(self, wanted: str) -> bytes:
+        """By the name of a generation, or a commit."""
+        view = self._earlier.find(wanted)
+        self._keep(view.digest, view)
+        return view.digest
+
+    def was_served(self, digest: bytes) -> bool:
+        """Whether it has only what was fetched as it is, and no commit that was never served."""
+        view = self._view(digest)
+        now = {each.remote for each in self._source.view.served}
+        return view is not None and all(each.remote in now for each in view.served)
+
+    def over(self, digest: bytes) -> Any:
+        """The source of its files."""
+        view = self._view(digest)
+        return None if view is None else self._source.over(view)
+
+    def told(self, digest: bytes) -> Mapping[str, Mapping[str, str]]:
+        """Environment to the commit of each remote."""
+        view = self._view(digest)
+        return {} if view is None else commits(view)
+
+    def content(self, digest: bytes) -> dict[str, Any] | None:
+        """As another node may have it."""
+        view = self._view(digest)
+        if view is None:
+            return None
+        found: dict[str, Any] = {}
+        now = {each.remote.id: each.remote.base for each in self._source.view.served}
+        names = self._names()
+        for each in view.served:
+            shared = names.get(each.folder)
+            if shared is None:
+                continue
+            refs = {ref: [tip.id, tip.commit, tip.tree] for ref, tip in each.refs.items()}
+            found[shared] = {"refs": refs, "base": found.get(shared, {}).get("base", "")}
+            if each.remote.base != now.get(each.remote.id, each.remote.base):
+                found[shared]["base"] = each.remote.base
+        return found
+
+    def learn(self, digest: bytes, content: Mapping[str, Any]) -> None:
+        """Another node has it, and all of its objects are here."""
+        served: list[Served] = []
+        names = self._names()
+        for each in self._copies().view().served:
+            then = content.get(names.get(each.folder, ""))
+            if then is None:
+                continue
+            refs = {ref: Tip(*tip) for ref, tip in then["refs"].items()}
+            mine = evolve(each, refs=refs)
+            base = then["base"]
+            if base and each.repository.commit(base) is not None:
+                mine = with_base(mine, base)
+            served.append(mine)
+        self._keep(digest, GitView(served))
+
+    def log_rows(self, most: int) -> list[dict[str, Any]]:
+        """The generations of git that are kept, the newest first."""
+        back = [each.shown for each in self._copies().all().values() if each.rolled_back]
+        return self._earlier.rows(most, back)
+
+    def _names(self) -> dict[str, str]:
+        """Folder to the name for all nodes."""
+        copies = self._copies().all().items()
+        return {each.folder: shared for shared, each in copies if not each.is_pillar}
+
+    def _keep(self, digest: bytes, view: GitView) -> None:
+        self._views[digest] = view
+        self._views.move_to_end(digest)
+        if len(self._views) > MOST_VIEWS:
+            self._views.popitem(last=False)
+
+    def _view(self, digest: bytes) -> GitView | None:
+        if digest == self._source.view.digest:
+            return self._source.view
+        known = self._views.get(digest)
+        if known is not None:
+            self._views.move_to_end(digest)
+            return known
+        try:
+            view = self._earlier.find(name_of(digest))
+        except DeniedError:
+            return None
+        self._keep(digest, view)
+        return view
