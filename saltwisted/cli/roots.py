@@ -219,9 +219,11 @@ def _show_git(nodes: Mapping[str, Any]) -> None:
             rows.append([node, "?", said["error"], "", ""])
         for remote, one in said.get("remotes", {}).items():
             name = "pillar" if one["pillar"] else said["generation"]
+            back = one.get("rolled_back", {})
             for ref, commit in one["refs"].items() or [("nothing yet", "")]:
                 short = ref.removeprefix("refs/remotes/origin/").removeprefix("refs/")
-                rows.append([node, name, remote, short, commit[:12]])
+                was = f" (rolled back, {back[ref][:12]} was fetched)" if ref in back else ""
+                rows.append([node, name, remote, short, commit[:12] + was])
             if one["error"]:
                 rows.append([node, name, remote, "ERROR", one["error"]])
     _table(rows)

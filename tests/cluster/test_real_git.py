@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 from typing import Any
 
 from twisted.trial.unittest import TestCase
@@ -13,7 +14,15 @@ from twisted.trial.unittest import TestCase
 from saltwisted.errors import RemoteError, TransportClosed
 from tests.cluster.real import OurNode, join_all, let_all_vote, nodes
 from tests.gitrepos import ENVIRON, Repo
-from tests.harness import Daemon, reserve_ports, scratch, until
+from tests.harness import (
+    Daemon,
+    OurMinion,
+    StockMinion,
+    needs_peers,
+    reserve_ports,
+    scratch,
+    until,
+)
 
 MASTER = "refs/remotes/origin/master"
 
@@ -25,7 +34,7 @@ def git_daemon(home: str, port: int) -> Daemon:
     return Daemon("git-daemon", argv, home, ENVIRON)
 
 
-class GitTests(TestCase):
+class GitTestCase(TestCase):
     """Three nodes with one remote."""
 
     timeout = 600
@@ -89,6 +98,10 @@ class GitTests(TestCase):
 
         name = until("all to know who fetches", agreed)
         return next(node for node in made if node.name == name)
+
+
+class GitTests(GitTestCase):
+    """Who fetches, and what then is served."""
 
     def test_one_fetches(self) -> None:
         """
@@ -165,3 +178,98 @@ class GitTests(TestCase):
                 f"{node.name} to say that the remote is away",
                 lambda node=node: "refused" in self.said(node)["remotes"][self.url]["error"],
             )
+
+
+HOLD = """
+wait:
+  cmd.run:
+    - name: touch {home}/at-{{{{ grains.id }}}}; while [ ! -e {home}/go ]; do sleep 0.1; done
+later:
+  file.managed:
+    - name: {home}/got-{{{{ grains.id }}}}
+    - source: salt://b/c
+    - require: [cmd: wait]
+"""
+GET = """
+later:
+  file.managed:
+    - name: {home}/got-{{{{ grains.id }}}}
+    - source: salt://b/c
+"""
+
+
+@needs_peers
+class PinTests(GitTestCase):
+    """Jobs run on the commits of one generation, wherever their minions are."""
+
+    def setUp(self) -> None:
+        """The first commit has states."""
+        super().setUp()
+        self.repo.commit(
+            {
+                "hold.sls": HOLD.format(home=self.home).encode(),
+                "get.sls": GET.format(home=self.home).encode(),
+            }
+        )
+        self.first = self.push(b"1")
+
+    def minions(self, made: list[OurNode]) -> None:
+        """Ours at the first node, a stock one at the second."""
+        home = scratch(self)
+        ours = OurMinion(home, made[0], "own")
+        stock = StockMinion(home, "3008", made[1], minion_id="stock")
+        for minion, node in ((ours, made[0]), (stock, made[1])):
+            self.addCleanup(minion.kill)
+            minion.up()
+            node.accept(minion.id)
+            node.ping_until(minion.id)
+        for node in made:
+            until(f"{node.name} to know both", lambda node=node: len(node.keys()["minions"]) == 2)
+
+    def got(self) -> dict[str, str]:
+        """What both minions have got, which is gone then."""
+        found = {}
+        for minion in ("own", "stock"):
+            path = Path(self.home, f"got-{minion}")
+            found[minion] = path.read_text() if path.exists() else ""
+            path.unlink(missing_ok=True)
+        return found
+
+    def both(self, content: str) -> dict[str, str]:
+        """The same for both."""
+        return {"own": content, "stock": content}
+
+    def update(self, node: OurNode) -> None:
+        """Have a push served everywhere."""
+        node.command("roots", "update", "--wait", check=True)
+
+    def test_pins(self) -> None:
+        """
+        A job sees one commit to its end on whichever node its minions are, and every node can say
+        which one it was, also when the node that published it is gone.
+        """
+        made = a, b, c = self.nodes()
+        join_all(made)
+        let_all_vote(made)
+        self.minions(made)
+        self.update(a)
+        generation = self.said(a)["generation"]
+        done = c.command("salt", "--async", "*", "state.apply", "hold", check=True)
+        jid = done.stdout.split()[-1]
+        for minion in ("own", "stock"):
+            until(f"{minion} to wait", Path(self.home, f"at-{minion}").exists)
+        second = self.push(b"2")
+        self.update(b)
+        self.assertEqual({self.commit(node) for node in made}, {second})
+        Path(self.home, "go").touch()
+        until("both to have returned", lambda: len(a.run("jobs.lookup_jid", jid)) == 2)
+        self.assertEqual(self.got(), self.both("1"))
+
+        c.kill()
+        for node in (a, b):
+            shown = node.run("jobs.list_job", jid)
+            self.assertEqual(shown["Commits"], {"base": {self.url: self.first}})
+            self.assertEqual(shown["Generation"], generation)
+            self.assertNotIn("Mixed", shown)
+            looked = node.command("salt-run", "jobs.lookup_jid", jid)
+            self.assertIn(generation, looked.stdout + looked.stderr)
