@@ -10,7 +10,7 @@ stock Salt (C{tests/cli/args.json}).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 _KEYWORD = re.compile(r"^([^\d\W][\w.-]*)=(?!=)(.*)$")
@@ -112,3 +112,13 @@ def condense(args: Iterable[Any], kwargs: dict[str, Any] | None) -> list[Any]:
 def parse_input(words: Iterable[Any], no_parse: Iterable[str] = ()) -> list[Any]:
     """Words to the C{arg} list of a publication."""
     return condense(*parse(words, no_parse))
+
+
+def inquiry(publication: Mapping[str, Any], fun: str) -> dict[str, Any]:
+    """
+    What is asked of a job's target before the job is sent. It reads no files, so C{--generation}
+    is not for it, and nothing of it goes to returners.
+    """
+    kwargs = dict(publication["kwargs"])
+    kwargs.pop("generation", None)
+    return {**publication, "fun": fun, "arg": [], "ret": "", "kwargs": kwargs}

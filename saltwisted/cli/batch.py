@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from saltwisted.cli import console, link, output
+from saltwisted.cli.args import inquiry
 from saltwisted.cli.returns import Return, as_return, retcode_of
 from saltwisted.worker.control import ControlClient
 
@@ -187,7 +188,7 @@ class _Batch:
 
     def _ping(self) -> tuple[list[str], list[str]]:
         """Who answers, and who should have."""
-        ask = {**self.publication, "fun": "test.ping", "arg": [], "ret": ""}
+        ask = inquiry(self.publication, "test.ping")
         up: list[str] = []
         down: list[str] = []
         for full in self.command.returns(ask):

@@ -344,7 +344,7 @@ class Salt:
         """The same for a few minions, chosen at random among those that have the function."""
         import random
 
-        ask = {**publication, "fun": "sys.list_functions", "arg": [], "ret": ""}
+        ask = words.inquiry(publication, "sys.list_functions")
         answers: dict[str, Any] = {}
         for full in self.returns(ask):
             answers.update({name: item["ret"] for name, item in full.items()})

@@ -203,3 +203,17 @@ class BatchTests(CommandTestCase):
         result = self.command("salt", "-s", "-b2", "*", "x.y", "--out=raw")
 
         self.assertEqual(result.out, "{'a': True, 'b': {}, 'c': True}\n")
+
+    def test_generation(self) -> None:
+        """C{--generation} is for the job: what is asked of its target before reads no files."""
+        asked: list[dict[str, Any]] = []
+
+        def answer(args: dict[str, Any]) -> Iterator[dict[str, Any]]:
+            asked.append(args)
+            return job(*((name, True, 0) for name in self.codes))(args)
+
+        self.fake = self.daemon(run=answer)
+        self.command("salt", "-b3", "--generation", "0a1b2c3", "*", "state.apply")
+
+        said = [(each["fun"], each["kwargs"].get("generation")) for each in asked]
+        self.assertEqual(said, [("test.ping", None), ("state.apply", "0a1b2c3")])
