@@ -83,8 +83,10 @@ class BatchTests(CommandTestCase):
         self.away: tuple[str, ...] = ()
         self.mute: tuple[str, ...] = ()
         self.jids: set[str] = set()
+        self.asked: list[dict[str, Any]] = []
 
         def answer(args: dict[str, Any]) -> Iterator[dict[str, Any]]:
+            self.asked.append(args)
             if args["fun"] == "test.ping":
                 up = [(name, True, 0) for name in self.codes if name not in self.away]
                 return job(*up, missing=self.away)(args)
@@ -206,14 +208,7 @@ class BatchTests(CommandTestCase):
 
     def test_generation(self) -> None:
         """C{--generation} is for the job: what is asked of its target before reads no files."""
-        asked: list[dict[str, Any]] = []
-
-        def answer(args: dict[str, Any]) -> Iterator[dict[str, Any]]:
-            asked.append(args)
-            return job(*((name, True, 0) for name in self.codes))(args)
-
-        self.fake = self.daemon(run=answer)
         self.command("salt", "-b3", "--generation", "0a1b2c3", "*", "state.apply")
 
-        said = [(each["fun"], each["kwargs"].get("generation")) for each in asked]
+        said = [(each["fun"], each["kwargs"].get("generation")) for each in self.asked]
         self.assertEqual(said, [("test.ping", None), ("state.apply", "0a1b2c3")])
