@@ -220,7 +220,7 @@ class GitNodesCase(TestCase):
     def folders(self, node: OurNode) -> list[Path]:
         """The folders of its remotes."""
         top = Path(node.root, "var/cache/salt/master/saltwisted/git")
-        return sorted(top.iterdir()) if top.is_dir() else []
+        return sorted(each for each in top.iterdir() if each.is_dir()) if top.is_dir() else []
 
     def litter(self, node: OurNode, *starts: str) -> list[str]:
         """What lies in these folders and begins like this."""
@@ -232,9 +232,11 @@ class GitNodesCase(TestCase):
         ]
 
     def fetching(self, node: OurNode) -> list[int]:
-        """The processes of git that fetch for a node."""
+        """The processes of git that fetch for a node, or ask whether there is anything new."""
         return [
-            pid for pid in below(node.pid) if b"fetch" in words(pid) and words(pid)[0] == b"git"
+            pid
+            for pid in below(node.pid)
+            if words(pid)[0] == b"git" and {b"fetch", b"ls-remote"} & set(words(pid))
         ]
 
     def wait_fetching(self, node: OurNode, passed: Callable[[], bool]) -> list[int]:
