@@ -102,6 +102,10 @@ class RecordedTests(SynchronousTestCase):
         lacking = [n for n, c in runner.cases() if n not in known and "live" not in c]
         self.assertEqual(lacking, [])
 
+    def test_stateconf(self) -> None:
+        """The renderer C{stateconf}: names of a file's own, values, order, options."""
+        self._check("stateconf")
+
     def test_every_part_is_checked(self) -> None:
         """There is a test here for each file of cases."""
         parts = {name.partition("/")[0] for name, _ in runner.cases()}
