@@ -101,6 +101,8 @@ HARMLESS = {
     ("states/cmd", "mod_watch"): "states of its own",
     ("states/cmd", "run"): "two fixed functions",
     ("states/_file_paths", "mknod"): "fixed functions",
+    ("states/firewalld", "_Zone"): "functions of firewalld",
+    ("states/firewalld", "service"): "functions of firewalld",
     ("states/group", "present"): "functions of group",
     ("states/host", "_Lines"): "fixed functions",
     ("states/ini_manage", "_Present"): "functions of ini",
