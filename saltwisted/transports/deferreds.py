@@ -11,6 +11,8 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from saltwisted.errors import SaltwistedError
+
 
 def let_go(
     waiting: Deferred[Any] | Coroutine[Any, Any, Any], log: Logger, words: str, **fields: Any
@@ -27,6 +29,29 @@ def let_go(
             log.failure(words, failure=failure, **fields)
 
     d.addErrback(failed)  # type: ignore[unused-awaitable]
+
+
+def to_its_end(
+    work: Coroutine[Any, Any, Any], log: Logger, words: str, **fields: Any
+) -> Deferred[Any]:
+    """
+    Fires with what C{work} comes to. Cancelling it ends the waiting and not the work: what others
+    go by is written whole, or not at all. If it fails after that, the log says so.
+
+    @param words: the log format, with C{fields} in it.
+    """
+    mine: Deferred[Any] = Deferred()
+
+    def done(result: Any) -> None:
+        if not mine.called:
+            mine.callback(result)
+        elif isinstance(result, Failure) and result.check(SaltwistedError):
+            log.warn(words + ": {error}", error=result.getErrorMessage(), **fields)
+        elif isinstance(result, Failure):
+            log.failure(words, failure=result, **fields)
+
+    Deferred.fromCoroutine(work).addBoth(done)  # type: ignore[unused-awaitable]
+    return mine
 
 
 async def wait_for(waiting: Awaitable[Any]) -> Any:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.errors import RemoteError, TakenOver
@@ -249,6 +249,31 @@ class OrchestrationTests(SynchronousTestCase):
         self.failureResultOf(d)
         self.assertTrue(self.child.exited.called)
         self.assertEqual(self.rig.orchestrating.active, {})
+
+    def test_gone_before_it_has_a_process(self) -> None:
+        """
+        Who goes away, or stops the run, while he is told its jid leaves nothing behind: no process
+        begins, and the place of the run is free.
+        """
+        for way in ("goes", "stops"):
+            stands: Deferred[None] = Deferred()
+
+            async def stream(item: Any, stands: Deferred[None] = stands) -> None:
+                await stands
+
+            call = self.rig.ctx.runner("state.orchestrate", ["deploy"], {}, "root", stream)
+            d = Deferred.fromCoroutine(call)
+            (jid,) = self.rig.orchestrating.active
+            if way == "goes":
+                d.cancel()
+                self.failureResultOf(d)
+            else:
+                self.assertTrue(self.rig.orchestrating.stop(jid, "carol stopped it"))
+                stands.callback(None)
+                self.assertEqual(self.successResultOf(d)["return"], "carol stopped it")
+
+            self.assertEqual(self.rig.orchestrating.active, {})
+            self.assertEqual(self.rig.children.all, [])
 
     def test_stopped_master(self) -> None:
         """A master that is stopped ends its runs, which say so."""
@@ -579,20 +604,28 @@ class OrchestrationTests(SynchronousTestCase):
         A run that is ended while its first line is written is over when that counts: nobody goes
         on with it. One that was ended before is not written down at all.
         """
-        begins: Deferred[None] = Deferred()
-        self.patch(self.rig.kept, "run_begin", lambda jid, run: begins)
-        d = self.begin()
-        jid = self.child.payload["jid"]
-        asked = self.child.ask("run_begin", chunks=[], pillar="")
-        d.cancel()
-        self.failureResultOf(d)
-        self.assertEqual(self.rig.kept.calls, [])
-        begins.callback(None)
+        for socket_ends in (False, True):
+            begins: Deferred[None] = Deferred()
+            self.patch(self.rig.kept, "run_begin", lambda jid, run, begins=begins: begins)
+            self.rig.kept.calls.clear()
+            d = self.begin()
+            jid = self.child.payload["jid"]
+            asked = self.child.ask("run_begin", chunks=[], pillar="")
+            d.cancel()
+            self.failureResultOf(d)
+            if socket_ends:
+                # It is killed, and nobody waits on its behalf any more
+                asked.cancel()
+                self.failureResultOf(asked, CancelledError)
+            self.assertEqual(self.rig.kept.calls, [])
+            begins.callback(None)
 
-        self.successResultOf(asked)
-        why = "whoever waited for it has gone"
-        self.assertEqual(self.rig.kept.calls, [("run_end", jid, {"success": False, "why": why})])
-        self.failureResultOf(self.child.ask("run_begin", chunks=[], pillar=""), TakenOver)
+            if not socket_ends:
+                self.successResultOf(asked)
+            why = "whoever waited for it has gone"
+            outcome = {"success": False, "why": why}
+            self.assertEqual(self.rig.kept.calls, [("run_end", jid, outcome)])
+            self.failureResultOf(self.child.ask("run_begin", chunks=[], pillar=""), TakenOver)
 
     def test_standing_terminal(self) -> None:
         """A terminal that stands still halts no step."""

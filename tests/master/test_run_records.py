@@ -10,7 +10,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -349,6 +349,31 @@ class LastLineTests(SynchronousTestCase):
         self.written()
         self.successResultOf(over)
         self.assertEqual(read_run(JID, self.writer.lines).state.value, "failed")
+
+    def test_gone_while_it_stops(self) -> None:
+        """Whoever stops a run and goes away before that is written has stopped it."""
+        stopped = as_deferred(self.kept._stop(JID, "kim"))
+        self.clock.pump([0.001] * 20)
+        stopped.cancel()
+        self.failureResultOf(stopped, CancelledError)
+        self.assertIn(JID, self.goings)
+
+        self.written()
+        self.assertEqual(read_run(JID, self.writer.lines).state.value, "stopped")
+        self.assertNotIn(JID, self.goings)
+
+    def test_gone_while_it_is_written(self) -> None:
+        """What counts is known here, also if nobody waits for it any more."""
+        wishes = {"web": {"do": "pause"}}
+        wished = as_deferred(self.kept.wished(JID, wishes, "kim"))
+        self.clock.pump([0.001] * 20)
+        wished.cancel()
+        self.failureResultOf(wished, CancelledError)
+
+        self.written()
+        self.assertEqual(self.going.run.wishes, wishes)
+        self.assertEqual(read_run(JID, self.writer.lines).wishes, wishes)
+        self.assertEqual(self.going.coming, [])
 
     def test_line_that_waits(self) -> None:
         """Whoever waits for a line of a run that goes on elsewhere is told, as is who adds one."""

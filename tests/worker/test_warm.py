@@ -14,7 +14,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.worker.process.warm import Frames, frame, pack
+from saltwisted.worker.process.warm import Frames, WarmParent, frame, pack
 
 CODE = "import sys; from saltwisted.worker.process.warm import main; main(sys.argv[1:])"
 PATIENCE = 30.0
@@ -130,3 +130,26 @@ class OrphanTests(SynchronousTestCase):
         process = self.left(RENDER, {"do": "map", "path": self.fifo()})
 
         self.assertTrue(self.has_ended(process, PATIENCE), "it goes on")
+
+
+class KillTests(SynchronousTestCase):
+    """What a daemon has killed."""
+
+    def test_has_no_group_yet(self) -> None:
+        """A child that has just been forked is still in its parent's group, and is killed too."""
+        link, other = socket.socketpair()
+        self.addCleanup(link.close)
+        self.addCleanup(other.close)
+        parent = WarmParent(link)
+        self.addCleanup(os.close, parent._wake_read)
+        self.addCleanup(os.close, parent._wake_write)
+        child = subprocess.Popen(["sleep", "600"])
+        self.addCleanup(child.wait)
+        self.addCleanup(child.kill)
+        parent._children[child.pid] = 7
+
+        parent._kill({"do": "kill", "n": 8, "signal": signal.SIGKILL, "group": True})
+        self.assertIsNone(child.poll())
+        parent._kill({"do": "kill", "n": 7, "signal": signal.SIGKILL, "group": True})
+
+        self.assertEqual(child.wait(PATIENCE), -signal.SIGKILL)

@@ -15,6 +15,7 @@ from saltwisted.domain.orchestration.words import Run, ended_line, interrupted_l
 from saltwisted.errors import SaltwistedError, StoreError, TakenOver
 from saltwisted.master.orchestration.progress import TAG
 from saltwisted.master.orchestration.protocols import IRunWriter
+from saltwisted.transports.deferreds import to_its_end
 
 Fire = Callable[[str, dict[str, Any]], None]
 
@@ -115,11 +116,15 @@ class Goings:
 
     async def write(self, going: Going, line: Mapping[str, Any]) -> None:
         """
-        Returns when it counts.
+        Returns when it counts. It does, or does not, also when whoever waits for that goes away.
 
         @raises TakenOver: it never will here.
         @raises StoreError: the disk refuses.
         """
+        written = self._written(going, line)
+        await to_its_end(written, self.log, "orchestration {jid}", jid=going.run.jid)
+
+    async def _written(self, going: Going, line: Mapping[str, Any]) -> None:
         try:
             await going.write(line)
         except SaltwistedError as error:
@@ -148,11 +153,15 @@ class Goings:
 
     async def end(self, going: Going, lines: Sequence[Mapping[str, Any]]) -> None:
         """
-        These are the last lines.
+        These are the last lines, all of them, also when whoever waits for that goes away.
 
         @raises TakenOver: they do not count.
         @raises StoreError: the disk refuses.
         """
+        ended = self._end(going, lines)
+        await to_its_end(ended, self.log, "orchestration {jid}", jid=going.run.jid)
+
+    async def _end(self, going: Going, lines: Sequence[Mapping[str, Any]]) -> None:
         going.ending = True
         try:
             for line in lines:

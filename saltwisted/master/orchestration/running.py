@@ -27,7 +27,7 @@ from saltwisted.master.processfiles import Lent, ProcessFiles
 from saltwisted.master.runner_table import Run
 from saltwisted.master.workers import Spawner
 from saltwisted.transports.bus import CAUSE
-from saltwisted.transports.deferreds import let_go, wait_for
+from saltwisted.transports.deferreds import let_go, to_its_end, wait_for
 from saltwisted.worker.states import pauses
 
 ENTRY = "saltwisted.worker.orchestration.work:run"
@@ -182,25 +182,12 @@ class Orchestrating:
         if what.get("do") == "resume":
             active.taken_over = self._ground.clock.seconds()
         self._active[run.jid] = active
-        self._lend(active)
-        payload = {
-            **what,
-            "folder": active.lent.folder if active.lent is not None else "",
-            "jid": run.jid,
-            "user": run.user,
-            "path": os.path.join(self._ground.config.sock_dir, SOCKET),
-        }
-
-        async def asked(op: str, args: dict[str, Any], peer: Any, stream: Any) -> Any:
-            return await self._asked(active, op, args)
-
-        # If this master dies, whoever waits knows what to ask another one for
-        await run.tell({"orchestration": run.jid})
-        child = self._workers.spawn(ENTRY, payload, asked)
-        active.child = child
         outcome: dict[str, Any] = {"success": False}
         try:
-            ended = await _uncancelled(child.exited)
+            self._lend(active)
+            # If this master dies, whoever waits knows what to ask another one for
+            await run.tell({"orchestration": run.jid})
+            ended = await _uncancelled(self._spawn(active).exited)
             if active.answer is None:
                 raise RemoteError(
                     "SaltRunnerError",
@@ -215,7 +202,8 @@ class Orchestrating:
             return active.answer["value"]
         except CancelledError:
             active.why = active.why or "whoever waited for it has gone"
-            child.kill()
+            if active.child is not None:
+                active.child.kill()
             raise
         finally:
             self._active.pop(run.jid, None)
@@ -224,6 +212,28 @@ class Orchestrating:
                 if active.why:
                     outcome["why"] = active.why
                 await self._ground.seams.orchestrations.run_end(run.jid, outcome)
+
+    def _spawn(self, active: Active) -> Any:
+        """
+        Its process.
+
+        @raises RemoteError: it was ended before it had one.
+        """
+        if active.why:
+            raise RemoteError("SaltRunnerError", active.why)
+        payload = {
+            **active.what,
+            "folder": active.lent.folder if active.lent is not None else "",
+            "jid": active.jid,
+            "user": active.run.user,
+            "path": os.path.join(self._ground.config.sock_dir, SOCKET),
+        }
+
+        async def asked(op: str, args: dict[str, Any], peer: Any, stream: Any) -> Any:
+            return await self._asked(active, op, args)
+
+        active.child = self._workers.spawn(ENTRY, payload, asked)
+        return active.child
 
     def _lend(self, active: Active) -> None:
         """Choose what it reads: all runs that are inside of one another read the same."""
@@ -249,7 +259,9 @@ class Orchestrating:
             return None
         try:
             if op == "run_begin":
-                await self._begin(active, args)
+                # Its process may be killed before that counts, and then nobody shall go on with it
+                begun = self._begin(active, args)
+                await to_its_end(begun, self.log, "orchestration {jid}", jid=active.jid)
                 return None
             if op in ("step_begin", "step_end"):
                 return await self._step(active, op, int(args["number"]), args)
@@ -379,6 +391,13 @@ class Orchestrating:
             except (DeniedError, TakenOver) as error:
                 raise RemoteError("SaltInvocationError", str(error)) from error
             return
+        # The disk and the line shall say the same, also if whoever asks goes away between them
+        await to_its_end(self._wished(jid, here, wish, user), self.log, "a wish of {jid}", jid=jid)
+
+    async def _wished(
+        self, jid: str, here: Sequence[Active], wish: Mapping[str, Any], user: str
+    ) -> None:
+        kept = self._ground.seams.orchestrations
         cachedir, pool = self._ground.config.cachedir, self._ground.pool
         await self._wishing.acquire()
         try:

@@ -22,7 +22,7 @@ from saltwisted.errors import DeniedError, SaltwistedError, StoreError, TakenOve
 from saltwisted.master.orchestration.going import Going, Goings
 from saltwisted.master.orchestration.leases import Leases
 from saltwisted.master.orchestration.protocols import IRunRecords
-from saltwisted.transports.deferreds import awaited, let_go
+from saltwisted.transports.deferreds import awaited, let_go, to_its_end
 
 RESUME = "orchresume"
 PATIENCE = 10.0
@@ -202,8 +202,15 @@ class Successor:
         @raises DeniedError: it cannot go on.
         @raises TakenOver: the claim is lost.
         """
+        judged_resumption(run, first)
+        await self.may_begin(run.jid)
+        # Whoever asks for it may go away in the middle: then it goes on nevertheless
+        going_on = self._go_on(run, first, user)
+        found: Run = await to_its_end(going_on, self.log, "orchestration {jid}", jid=run.jid)
+        return found
+
+    async def _go_on(self, run: Run, first: str, user: str) -> Run:
         jid, number = run.jid, judged_resumption(run, first)
-        await self.may_begin(jid)
         claim = await self._resumption(run, user)
         attempt = int(claim.key.rpartition("/")[2])
         try:

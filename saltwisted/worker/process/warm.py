@@ -381,13 +381,14 @@ class WarmParent:
     def _kill(self, message: dict[str, Any]) -> None:
         for pid, number in self._children.items():
             if number == message["n"]:
-                try:
-                    if message.get("group"):
-                        os.killpg(pid, message["signal"])
-                    else:
-                        os.kill(pid, message["signal"])
-                except ProcessLookupError:
-                    pass
+                ways = (os.killpg, os.kill) if message.get("group") else (os.kill,)
+                for kill in ways:
+                    # One that has just been forked has no group of its own yet
+                    try:
+                        kill(pid, message["signal"])
+                        break
+                    except ProcessLookupError:
+                        pass
 
     def _reap(self) -> None:
         while True:
