@@ -8,7 +8,8 @@ by the control socket or by another door is not known here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 from typing import Any
 
 from attrs import evolve
@@ -168,16 +169,18 @@ class Control:
     async def run(self, call: Call) -> Any:
         """Publish a job, stream its returns as they come, and end with who did not answer."""
         jid = None
-        items: AsyncIterator[dict[str, Any]] = self._ctx.dispatcher.run(
+        items: AsyncGenerator[dict[str, Any], None] = self._ctx.dispatcher.run(
             load_of(call.args),
             call.user,
             timeout=call.args.get("timeout"),
             gather_job_timeout=call.args.get("gather_job_timeout"),
         )
-        async for item in items:
-            if item["kind"] == "published":
-                jid = item["jid"]
-            await call.stream(item)
+        # Whoever goes away while he is told of a return leaves nobody who listens for the next
+        async with aclosing(items):
+            async for item in items:
+                if item["kind"] == "published":
+                    jid = item["jid"]
+                await call.stream(item)
         return {"jid": jid}
 
     async def match(self, call: Call) -> Any:

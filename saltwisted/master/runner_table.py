@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import re
 import textwrap
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from attrs import define, field
@@ -92,7 +92,7 @@ class Run:
 
     def publish(
         self, load: Mapping[str, Any], timeout: Any = None, gather_job_timeout: Any = None
-    ) -> AsyncIterator[dict[str, Any]]:
+    ) -> AsyncGenerator[dict[str, Any], None]:
         """Publish a job in the caller's name, and follow it; see L{Dispatcher.run}."""
         return self.ctx.dispatcher.run(load, self.user, timeout, gather_job_timeout, self.exact)
 
@@ -103,7 +103,7 @@ class Run:
         gather_job_timeout: Any = None,
         goes_out: bool = True,
         again: bool = False,
-    ) -> AsyncIterator[dict[str, Any]]:
+    ) -> AsyncGenerator[dict[str, Any], None]:
         """As L{publish}, of a job that may have been published; see L{Dispatcher.publish_rest}."""
         ctx, how = self.ctx, "rest" if goes_out else "none"
         return ctx.dispatcher.run(

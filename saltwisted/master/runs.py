@@ -9,7 +9,7 @@ wait through here.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred
@@ -71,7 +71,7 @@ class AwaitedJob:
         # A batch runs its parts under one jid, and each part awaits its own minions only
         self._shared = bool(self._chosen)
 
-    async def items(self) -> AsyncIterator[dict[str, Any]]:
+    async def items(self) -> AsyncGenerator[dict[str, Any], None]:
         """
         C{published}, each C{return} as it comes, and C{missing} if some did not return.
 

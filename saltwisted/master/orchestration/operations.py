@@ -8,6 +8,7 @@ with what he may: whoever may call the runner may do what the SLS says, as in st
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import aclosing
 from typing import Any
 
 from saltwisted.domain.operations.arguments import FLAG, JID, LIST, MAP, TEXT, WHOLE, Argument
@@ -84,20 +85,22 @@ class OrchestrationOperations:
                 load["kwargs"] = marked(load["kwargs"])
             again: Sequence[str] = ()
             late = self._orchestrating.is_just_taken_over(active)
-            async for item in active.run.publish_rest(load, *times, goes_out, late):
-                if item["kind"] == "published":
-                    jid, told = item["jid"], set(item["told"])
-                    if not jid:
-                        await active.run.say(NOBODY)
-                elif item["kind"] == "missing" and told & set(item["ids"]):
-                    lost = told & set(item["ids"])
-                    again = self._orchestrating.unheard(active, str(jid), lost, item["idle"])
-                await call.stream(item)
+            async with aclosing(active.run.publish_rest(load, *times, goes_out, late)) as items:
+                async for item in items:
+                    if item["kind"] == "published":
+                        jid, told = item["jid"], set(item["told"])
+                        if not jid:
+                            await active.run.say(NOBODY)
+                    elif item["kind"] == "missing" and told & set(item["ids"]):
+                        lost = told & set(item["ids"])
+                        again = self._orchestrating.unheard(active, str(jid), lost, item["idle"])
+                    await call.stream(item)
             if again:
                 # Under a jid of its own: a minion does not run a job twice
                 load.update(jid="", tgt=list(again), tgt_type="list")
-                async for item in active.run.publish(load, *times):
-                    await call.stream(item)
+                async with aclosing(active.run.publish(load, *times)) as items:
+                    async for item in items:
+                        await call.stream(item)
             return {"jid": jid}
 
         return await self._orchestrating.act(call.args["orchestration"], publish)

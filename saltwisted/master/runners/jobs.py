@@ -5,6 +5,7 @@ The C{jobs} runner: what ran, what runs, and what came back, as Salt prints it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any
 
@@ -441,20 +442,22 @@ async def active(run: Run, display_progress: bool = False) -> dict[str, Any]:
         salt-run jobs.active
     """
     shown: dict[str, Any] = {}
-    async for item in run.publish({"tgt": "*", "fun": "saltutil.running", "arg": []}):
-        if item["kind"] != "return":
-            continue
-        minion, jobs = item["id"], item["data"].get("return")
-        if display_progress:
-            await run.progress({"message": f"Received reply from minion {minion}"}, "progress")
-        for job in jobs if isinstance(jobs, list) else []:
-            if not isinstance(job, Mapping) or not is_jid(job.get("jid")):
+    question = {"tgt": "*", "fun": "saltutil.running", "arg": []}
+    async with aclosing(run.publish(question)) as items:
+        async for item in items:
+            if item["kind"] != "return":
                 continue
-            jid, job = job["jid"], record_of_running(job)
-            entry = shown.get(jid)
-            if entry is None:
-                entry = shown[jid] = {**describe(jid, job), "Running": [], "Returned": []}
-            entry["Running"].append({minion: job.get("pid")})
+            minion, jobs = item["id"], item["data"].get("return")
+            if display_progress:
+                await run.progress({"message": f"Received reply from minion {minion}"}, "progress")
+            for job in jobs if isinstance(jobs, list) else []:
+                if not isinstance(job, Mapping) or not is_jid(job.get("jid")):
+                    continue
+                jid, job = job["jid"], record_of_running(job)
+                entry = shown.get(jid)
+                if entry is None:
+                    entry = shown[jid] = {**describe(jid, job), "Running": [], "Returned": []}
+                entry["Running"].append({minion: job.get("pid")})
     for jid, entry in shown.items():
         entry["Returned"] = list(await run.ctx.jobs.returns(jid))
     return shown

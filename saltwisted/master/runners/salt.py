@@ -4,6 +4,7 @@ The C{salt} runner: execution functions on minions, as from C{salt}, and on the 
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from typing import Any
 
 from saltwisted.errors import RemoteError
@@ -59,11 +60,12 @@ async def execute(
     if jid:
         load["jid"] = jid
     found: dict[str, Any] = {}
-    async for item in run.publish(load, timeout):
-        if item["kind"] == "published" and not item["jid"]:
-            await run.say(NOBODY)
-        if item["kind"] == "return":
-            found[item["id"]] = item["data"].get("return")
+    async with aclosing(run.publish(load, timeout)) as items:
+        async for item in items:
+            if item["kind"] == "published" and not item["jid"]:
+                await run.say(NOBODY)
+            if item["kind"] == "return":
+                found[item["id"]] = item["data"].get("return")
     return found
 
 
