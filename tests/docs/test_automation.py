@@ -48,7 +48,7 @@ class AutomationPageTests(SynchronousTestCase):
 
     def test_options(self) -> None:
         """The table has the options that there are."""
-        table = self.part[self.part.index("### What an entry may say") :]
+        table = self.part[self.part.index("### Options of an entry") :]
         rows = re.findall(r"^\| `(\w+)` \|", table[: table.index("### Before")], re.M)
 
         self.assertEqual(sorted(rows), sorted(OPTIONS))
@@ -56,7 +56,7 @@ class AutomationPageTests(SynchronousTestCase):
     def test_schedule_options(self) -> None:
         """The table of the schedule's entries has the options that there are."""
         text = PAGE.read_text()
-        table = text[text.index("### What an entry says") : text.index("### Which events there")]
+        table = text[text.index("### Options of a schedule entry") : text.index("### Events of the schedule")]
         names = {
             name
             for row in re.findall(r"^\| (`.*?) \|", table, re.M)
