@@ -56,7 +56,8 @@ class AutomationPageTests(SynchronousTestCase):
     def test_schedule_options(self) -> None:
         """The table of the schedule's entries has the options that there are."""
         text = PAGE.read_text()
-        table = text[text.index("### Options of a schedule entry") : text.index("### Events of the schedule")]
+        begin = text.index("### Options of a schedule entry")
+        table = text[begin : text.index("### Events of the schedule")]
         names = {
             name
             for row in re.findall(r"^\| (`.*?) \|", table, re.M)
