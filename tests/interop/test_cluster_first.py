@@ -70,7 +70,7 @@ class FirstNodeTests(SynchronousTestCase):
             minion.up()
             stock.accept(minion.id)
         both = {minion.id: True for minion in minions}
-        until("stock's answers", lambda: stock.salt("-t", "5", "*", "test.ping") == both)
+        until("stock's answers", lambda: stock.salt("-t", "30", "*", "test.ping") == both)
         stock.command("salt", "*", "test.echo", "remember me")
         pids = {minion.id: minion.pid for minion in minions}
         with open(f"{stock.pki}/minions_rejected/bad", "w") as file:
@@ -96,7 +96,7 @@ class FirstNodeTests(SynchronousTestCase):
             self.assertEqual((keys["minions"], keys["minions_rejected"]), (sorted(both), ["bad"]))
             until(
                 f"all answers at {node.name}",
-                lambda node=node: node.salt("-t", "5", "*", "test.ping") == both,
+                lambda node=node: node.salt("-t", "30", "*", "test.ping") == both,
             )
             until(f"the job on {node.name}", lambda node=node: self.remembered(node) == both)
         for path in ("srv/salt/web.sls", "srv/pillar/top.sls"):
