@@ -214,6 +214,8 @@ def _become(link: socket.socket, preload: Iterable[str]) -> NoReturn:
         os.setsid()
     _own_streams()
     name_process("salt-warm")
+    # Nothing of this is garbage before it is looked through once, below
+    gc.disable()
     for name in preload:
         kind, slash, module = name.partition("/")
         if slash:
@@ -224,6 +226,7 @@ def _become(link: socket.socket, preload: Iterable[str]) -> NoReturn:
             import_module(name)
     gc.collect()
     gc.freeze()
+    gc.enable()
     WarmParent(link).serve()
 
 
