@@ -9,14 +9,13 @@ and are served as they are.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from saltwisted.domain.git.mapping import is_hex
 from saltwisted.domain.roots.pins import Pins, check_reads, reads_files
 from saltwisted.master.earliercommits import EarlierCommits
 from saltwisted.master.fileserver import FileServer
-from saltwisted.stores.git.source import GitFiles, GitView
+from saltwisted.stores.git.source import GitFiles, GitView, kept_by
 
 MOST_VIEWS = 64
 MOST_CHOSEN = 1000
@@ -31,18 +30,6 @@ def commits(view: GitView) -> dict[str, dict[str, str]]:
     return {
         env: {place.served.remote.shown: place.commit for place in view.places(env)} for env in envs
     }
-
-
-def kept_by(views: Iterable[GitView], folder: str) -> set[str]:
-    """The objects of a repository that some views need."""
-    found: set[str] = set()
-    for view in views:
-        for each in view.served:
-            if each.folder == folder:
-                found.update(tip.id for tip in each.refs.values())
-                if is_hex(each.remote.base):
-                    found.add(each.remote.base)
-    return {oid for oid in found if len(oid) in (40, 64)}
 
 
 class CommitPins:

@@ -17,10 +17,10 @@ from attrs import evolve
 from saltwisted.domain.git.mapping import Tip
 from saltwisted.domain.roots.manifest import name_of
 from saltwisted.errors import DeniedError
-from saltwisted.master.commitpins import commits, kept_by
+from saltwisted.master.commitpins import commits
 from saltwisted.master.earliercommits import EarlierCommits, with_base
 from saltwisted.master.gitcopies import Copies
-from saltwisted.stores.git.source import GitFiles, GitView, Served
+from saltwisted.stores.git.source import GitFiles, GitView, Served, kept_by
 
 MOST_VIEWS = 64
 
@@ -58,7 +58,7 @@ class CommitViews:
     def was_served(self, digest: bytes) -> bool:
         """Whether it has only what was fetched as it is, and no commit that was never served."""
         view = self._view(digest)
-        now = {each.remote for each in self._source.view.served}
+        now = [each.remote for each in self._source.view.served]
         return view is not None and all(each.remote in now for each in view.served)
 
     def over(self, digest: bytes) -> Any:

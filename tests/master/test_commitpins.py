@@ -4,6 +4,7 @@ A job runs one commit from its beginning to its end, and its record says which.
 
 from __future__ import annotations
 
+import gc
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,12 @@ from attrs import evolve
 from twisted.internet.defer import Deferred, maybeDeferred
 
 from saltwisted.config.options import MasterConfig
+from saltwisted.domain.git import history
 from saltwisted.domain.git.mapping import Tip
 from saltwisted.domain.roots.pins import UNUSED
 from saltwisted.errors import DeniedError
 from saltwisted.master.commitpins import CommitPins, commits
+from saltwisted.master.commitviews import CommitViews
 from saltwisted.master.earliercommits import EarlierCommits
 from saltwisted.master.fileserver import FileServer
 from saltwisted.master.runners.jobs import describe
@@ -125,6 +128,41 @@ class CommitPinTests(PinTestCase):
         self.assertEqual((self.seen(), self.seen("large")), (b"1", b"1"))
         self.assertEqual(self.seen(minion="other"), b"2")
 
+    def test_run(self) -> None:
+        """What a run reads stays, however many generations come and go in it, and no longer."""
+        self.patch(history, "MOST", 1)
+        folder = self.source.view.served[0].folder
+        run = self.pins.still()
+        self.remote.git("checkout", "--quiet", "--orphan", "other")
+        self.remote.commit({"a": b"2"})
+        self.remote.git("branch", "--quiet", "-M", "other", "master")
+        self.newest = GitView([self.fetched(self.remote, name="states")])
+        self.source.show(self.newest)
+
+        self.assertIn(self.first, self.source.kept(folder))
+        found = run.find("a")
+        self.assertEqual(found and self.value(self.source.read(found, 0, 1)), b"1")
+        del run, found
+        gc.collect()
+        self.assertNotIn(self.first, self.source.kept(folder))
+
+    def test_followed(self) -> None:
+        """
+        A run that is gone on with reads the commits of its generation, and so does a job of it;
+        where they are no longer kept it does not go on.
+        """
+        name = self.source.view.name
+        self.push()
+        server = self.successResultOf(Deferred.fromCoroutine(self.pins.again(name)))
+        found = server.find("a")
+        self.assertEqual(self.value(self.source.read(found, 0, 1)), b"1")
+        self.successResultOf(Deferred.fromCoroutine(self.pins.follow("1", "state.apply", name)))
+        self.assertEqual(self.begin("1")["commits"], {"base": {"states": self.first}})
+        self.assertEqual(self.seen(), b"1")
+
+        gone = Deferred.fromCoroutine(self.pins.again("0123456789ab"))
+        self.assertIn("0123456789ab", str(self.failureResultOf(gone, DeniedError).value))
+
     def test_older_job(self) -> None:
         """Of two jobs the older counts; a minion that never asked is not held for ever."""
         self.begin("1")
@@ -155,6 +193,30 @@ class CommitPinTests(PinTestCase):
         view = GitView([self.fetched(self.remote)])
 
         self.assertEqual(list(commits(view)), ["base"])
+
+
+class ViewTests(PinTestCase):
+    """What a node of a cluster knows of the commits that it serves, and has served."""
+
+    def setUp(self) -> None:
+        """One of a cluster, with a copy that has one name for all nodes."""
+        super().setUp()
+        earlier = EarlierCommits(f"{self.folder}/c", self.source, maybeDeferred, lambda: 5.0)
+        nobody: Any = None
+        self.source.show(self.newest)
+        self.views = CommitViews(self.source, earlier, nobody)
+
+    def test_was_served(self) -> None:
+        """What was served may be rolled back to, and what never was may not."""
+        unseen = self.remote.commit({"a": b"unseen"})
+        before = self.views.digest
+        self.push()
+
+        self.assertEqual(self.views.find(self.first), before)
+        self.assertTrue(self.views.was_served(before))
+        self.assertTrue(self.views.was_served(self.views.digest))
+        self.assertFalse(self.views.was_served(self.views.find(unseen)))
+        self.assertFalse(self.views.was_served(b"0" * 32))
 
 
 class EarlierTests(PinTestCase):

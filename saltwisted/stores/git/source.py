@@ -16,6 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any
+from weakref import WeakSet
 
 from attrs import evolve, field, frozen
 from twisted.internet.defer import Deferred
@@ -137,6 +138,18 @@ class GitView:
         return found
 
 
+def kept_by(views: Iterable[GitView], folder: str) -> set[str]:
+    """The objects of a repository that some views need."""
+    found: set[str] = set()
+    for view in views:
+        for each in view.served:
+            if each.folder == folder:
+                found.update(tip.id for tip in each.refs.values())
+                if mapping.is_hex(each.remote.base):
+                    found.add(each.remote.base)
+    return {oid for oid in found if len(oid) in (40, 64)}
+
+
 @frozen
 class GitFile(Found):
     """A file of a commit; C{full} is no path of this machine, there is no such file."""
@@ -170,6 +183,7 @@ class GitFiles:
         self._through: Callable[[GitView], GitView] = lambda view: view
         self._shown: list[Callable[[GitView], None]] = []
         self._keepers: list[Callable[[str], Iterable[str]]] = []
+        self._readers: WeakSet[GitFiles] = WeakSet()
 
     def startService(self) -> None:
         """
@@ -201,7 +215,9 @@ class GitFiles:
 
     def kept(self, folder: str) -> list[str]:
         """The objects of a repository that are to stay, though nothing may lead to them now."""
-        return sorted({oid for keeper in self._keepers for oid in keeper(folder)})
+        # An orchestration may read the commits of its beginning for hours
+        read = kept_by((other.view for other in self._readers), folder)
+        return sorted({*read, *(oid for keeper in self._keepers for oid in keeper(folder))})
 
     def through(self, change: Callable[[GitView], GitView]) -> None:
         """What is to be served from now on is what C{change} makes of it."""
@@ -219,6 +235,7 @@ class GitFiles:
         other._hashes, other._laid, other._listings = self._hashes, self._laid, self._listings
         other._tell = lambda folder: self._tell(folder)
         other.show(view)
+        self._readers.add(other)
         return other
 
     def envs(self) -> list[str]:
