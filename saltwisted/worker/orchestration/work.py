@@ -130,7 +130,9 @@ def resumed(loaders: Loaders, payload: Mapping[str, Any]) -> Any:
         "test": bool(options.get("test")),
     }
     chunks = payload["chunks"]
-    done = {tag_of(chunks[int(number)]): one for number, one in payload["done"].items()}
+    # What listens to others is no chunk: its result is known when it is about to begin again
+    known = {int(number): one for number, one in payload["done"].items()}
+    done = {tag_of(chunk): known[number] for number, chunk in enumerate(chunks) if number in known}
     with changed_options(loaders, changes), master_options(loaders):
         compiler = HighState(
             loaders,
