@@ -364,15 +364,14 @@ class GitUpdates:
         if answer.get("elsewhere"):
             outcome["fetched_by"] = answer["elsewhere"]
         elif outcome["changed"]:
-            self._fire(
-                PILLAR_EVENT if watched.is_pillar else EVENT,
-                {
-                    "changed": True,
-                    "backend": "git_pillar" if watched.is_pillar else "gitfs",
-                    "remote": watched.shown,
-                    "refs": outcome["changed"],
-                },
-            )
+            event = {
+                "changed": True,
+                "backend": "git_pillar" if watched.is_pillar else "gitfs",
+                "remote": watched.shown,
+                "refs": outcome["changed"],
+            }
+            event |= {"nodes": answer["nodes"]} if "nodes" in answer else {}
+            self._fire(PILLAR_EVENT if watched.is_pillar else EVENT, event)
         watched.running = False
         waiting, watched.now, watched.after = watched.now, watched.after, []
         for each in waiting:

@@ -237,6 +237,22 @@ class UpdateTests(UpdatesTestCase):
         tag, data = self.events[-1]
         self.assertEqual((tag, data["remote"], data["refs"]), (EVENT, "second", change))
 
+    def test_nodes(self) -> None:
+        """In a cluster the answer and the event say which nodes serve it (pains-next 3.12)."""
+        self.started()
+        nodes = {"a": True, "b": False}
+
+        def fetch(shared: str, damaged: bool, ask: Any) -> Any:
+            return succeed({"state": state("b"), "nodes": nodes})
+
+        self.patch(self.updates._sharing, "fetch", fetch)
+        found = self.successResultOf(maybeDeferred(self.updates.update, ["second"]))
+
+        change = {MASTER: ["a" * 40, "b" * 40]}
+        self.assertEqual(found["second"]["nodes"], nodes)
+        tag, data = self.events[-1]
+        self.assertEqual((tag, data["refs"], data["nodes"]), (EVENT, change, nodes))
+
     def test_nothing_new(self) -> None:
         """Nothing new is no change and no event."""
         self.started()
