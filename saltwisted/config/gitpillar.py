@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from saltwisted.config.git import AUTH, GitRemote, check_url, judge, repacked, typed
+from saltwisted.config.git import AUTH, GitRemote, check_url, judge, repacked, shown, typed
 from saltwisted.errors import ConfigError
 
 OPTIONS = {
@@ -84,6 +84,12 @@ def pillar_remotes(config: Any, value_of: Callable[[str], Any]) -> list[PillarRe
                 raise ConfigError(f"Invalid git_pillar remote: {len(entry)} keys in one entry")
             entry, given = next(iter(entry.items()))
             own = repacked(given)
+            if not own:
+                who = shown(str(entry).rpartition(" ")[2])
+                raise ConfigError(
+                    f"Invalid git_pillar remote {who!r}: it has no parameters: remove the colon"
+                    " behind its URL"
+                )
         words = str(entry).split(None, 1)
         if not words:
             raise ConfigError("Invalid git_pillar remote: an entry is empty")

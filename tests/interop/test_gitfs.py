@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,6 +32,7 @@ from tests.harness import (
     reserve_ports,
     scratch,
     until,
+    write_config,
 )
 
 ASK = """
@@ -90,6 +92,14 @@ CASES: dict[str, dict[str, Any]] = {
     "white": {"gitfs_saltenv_whitelist": ["base", "feature/.*"]},
     "black": {"gitfs_saltenv_blacklist": ["v*", "dev"]},
     "fallback": {"gitfs_fallback": "dev"},
+    "refspecs": {
+        "gitfs_refspecs": [
+            "+refs/heads/dev:refs/remotes/origin/dev",
+            "+refs/heads/feature/*:refs/remotes/origin/*",
+            "+refs/tags/v1:refs/tags/v1",
+        ],
+        "gitfs_base": "dev",
+    },
     "all": {"remote": [{"all_saltenvs": "v1"}]},
     "own": {
         "remote": [{"root": "states"}, {"saltenv": [{"base": [{"ref": "dev"}]}]}],
@@ -179,8 +189,9 @@ class CompareTests(SynchronousTestCase):
 
     def ours(self, given: Mapping[str, Any], more: list[str]) -> Any:
         """What we say."""
-        folder = os.path.join(self.home, "ours")
-        state = work.fetch(fetch_request(folder, self.repo.url))["state"]
+        some = {"refspecs": given["gitfs_refspecs"]} if "gitfs_refspecs" in given else {}
+        folder = os.path.join(self.home, f"ours{len(some)}")
+        state = work.fetch(fetch_request(folder, self.repo.url, **some))["state"]
         refs = {ref: Tip(*tip) for ref, tip in state["refs"].items()}
         repository = Repository(os.path.join(folder, state["repo"]), state["large"])
         config = MasterConfig(**given)
@@ -286,6 +297,7 @@ class ServedTests(SynchronousTestCase):
         self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
         self.assertIn("generation '0123456789ab': this master has no", done.stdout + done.stderr)
 
+        self.check_reload(master, url)
         served.terminate()
         served.wait()
         told = self.update(master, status=1)
@@ -306,6 +318,23 @@ class ServedTests(SynchronousTestCase):
         url = f"salt://{minion.id}{os.path.realpath(target)}"
         done = master.command("salt", "*", "cp.get_file_str", url, "--out", "json")
         self.assertEqual(json.loads(done.stdout), {minion.id: "two\n"})
+
+    def check_reload(self, master: OurMaster, url: str) -> None:
+        """Remotes and mappings change while it runs, by SIGHUP alone (pains-next 3.11)."""
+
+        def files() -> list[str]:
+            done = master.command("salt-run", "fileserver.file_list", "--out", "json")
+            found: list[str] = json.loads(done.stdout)
+            return found
+
+        before, more = files(), Repo(os.path.join(master.root, "more"))
+        more.commit({"beside": b""})
+        remotes = [{url: [{"mountpoint": "salt://moved"}]}, more.url]
+        moved = sorted(["beside", *(f"moved/{path}" for path in before)])
+        for options, expected in (({"gitfs_remotes": remotes}, moved), ({}, before)):
+            write_config(f"{master.conf}/master", {**master.options, **options})
+            os.kill(master.pid, signal.SIGHUP)
+            until(f"the files {expected}", lambda expected=expected: files() == expected)
 
     def states(self, target: str, word: str) -> dict[str, bytes]:
         """A top file, a state and what it copies."""

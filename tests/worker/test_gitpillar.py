@@ -9,6 +9,8 @@ import os
 import shutil
 import subprocess
 import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from typing import Any
 from unittest import SkipTest
 
@@ -134,8 +136,67 @@ class PillarTests(GitCase):
         """Mistakes are entries in C{_errors}; an unknown environment is passed over."""
         answer = self.pillar({f"master {self.repo}": [{"nope": 1}]})
         self.assertIn("configuration parameter(s): nope", answer["_errors"][0])
+        answer = self.pillar({f"master https://u:secret@h/{self.repo}": None})
+        self.assertIn("has no parameters", answer["_errors"][0])
+        self.assertNotIn("secret", answer["_errors"][0])
         self.assertEqual(self.pillar(f"nosuch {self.repo}"), {})
         self.assertEqual(self.pillar(f"master {self.where}/nosuch"), {})
+        # Which has a stock minion refuse to run states (pains-next 3.5)
+        top = "base:\n  '*': [a, b]\n"
+        self.commit({"top.sls": top, "a.sls": "x: {{ no.no }}", "b.sls": "y: 1"})
+        answer = self.pillar(f"master {self.repo}")
+        self.assertEqual(answer["y"], 1)
+        self.assertIn("Rendering SLS 'a' failed", answer["_errors"][0])
+
+
+def ask(options: dict[str, Any], branches: list[str]) -> list[tuple[str, Any]]:
+    """In a process of its own, as the workers of a master: the pillar of each branch."""
+    worker, found = PillarWorker(options), []
+    for branch in branches:
+        answer = worker.pillar({"id": "m1", "grains": {}, "pillarenv": branch})
+        found.append((branch, unpack(answer["packed"])))
+    return found
+
+
+class ManyTests(GitCase):
+    """Many minions at once, each with a branch of its own."""
+
+    def write(self, branch: str, number: int) -> None:
+        """A commit of a branch: two files that say which one it is."""
+        text = f"branch: {branch}\nenv: {{{{ saltenv }}}}\n"
+        self.commit(
+            {
+                "top.sls": "'{{ saltenv }}':\n  '*': [a, b]\n",
+                "a.sls": text + f"one: {number}\n",
+                "b.sls": f"two: {number}\n",
+            }
+        )
+
+    def test_never_another(self) -> None:
+        """
+        Fifty pillars of fourteen branches by several processes at once, from the first use on, and
+        while branches are pushed: each is of its branch, and of one commit (pains-next 3.3).
+        """
+        branches = [f"b{number}" for number in range(14)]
+        for branch in branches:
+            self.git("checkout", "-q", "-b", branch)
+            self.write(branch, 0)
+        options = self.options(f"__env__ {self.repo}")
+        asked = [(branches * 4)[start : start + 14] for start in (0, 4, 9, 2)]
+        with ProcessPoolExecutor(len(asked), get_context("spawn")) as pool:
+            running = [pool.submit(ask, options, some[:13]) for some in asked]
+            number = 0
+            while not all(each.done() for each in running):
+                number += 1
+                branch = branches[number % len(branches)]
+                self.git("checkout", "-q", branch)
+                self.write(branch, number)
+            found = [pair for each in running for pair in each.result()]
+
+        self.assertGreaterEqual(len(found), 50)
+        for branch, pillar in found:
+            said = (pillar.get("branch"), pillar.get("env"), pillar.get("one"))
+            self.assertEqual(said, (branch, branch, pillar.get("two")), pillar)
 
 
 class StoreTests(GitCase):
