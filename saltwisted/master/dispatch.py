@@ -18,6 +18,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
@@ -41,6 +42,8 @@ from saltwisted.transports.deferreds import let_go
 
 GENERATION = "generation"
 """The keyword of a publication that names the earlier tree which it is to run on."""
+OF_RUN: ContextVar[str] = ContextVar("generation_of_run", default="")
+"""The generation of the orchestration of which the present call is a step; empty for none."""
 OPTIONAL_KWARGS = ("metadata", "ret_config", "ret_kwargs", "module_executors", "executor_opts")
 """Keys of a publish load's C{kwargs} that stock minions understand inside the job map."""
 ISSUERS = 10_000
@@ -158,6 +161,8 @@ class Dispatcher:
         if kwargs.get(GENERATION):
             wanted = str(kwargs[GENERATION])
             older = await ground.seams.pins.choose(jid, job["fun"], wanted, minions)
+        elif OF_RUN.get():
+            await ground.seams.pins.follow(jid, job["fun"], OF_RUN.get())
         if not kwargs.get("nocache"):
             await self._record(job, kwargs, minions, whole)
         if again:

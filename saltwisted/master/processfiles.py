@@ -60,7 +60,20 @@ class ProcessFiles:
         pins = self._ground.seams.pins
         if tuple(pins.newest.backends) == ROOTS:
             return None
-        files = above.files if above is not None else pins.still()
+        return self._lent(name, above.files if above is not None else pins.still())
+
+    async def lend_again(self, name: str, generation: str) -> Lent | None:
+        """
+        For a process that goes on with what another one has begun, on this generation.
+
+        @raises DeniedError: its commits cannot be had.
+        """
+        pins = self._ground.seams.pins
+        if tuple(pins.newest.backends) == ROOTS:
+            return None
+        return self._lent(name, await pins.again(generation))
+
+    def _lent(self, name: str, files: FileServer) -> Lent:
         return Lent(files, os.path.join(self._top, os.path.basename(name)))
 
     def take_back(self, lent: Lent | None) -> None:

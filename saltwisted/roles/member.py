@@ -109,6 +109,7 @@ class Cluster:
                 facts.peers,
                 self.claims.electors,
                 facts.clocks,
+                self.roots.pins,
             ),
         )
 

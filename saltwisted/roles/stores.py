@@ -19,7 +19,7 @@ from saltwisted.config.options import MasterConfig
 from saltwisted.domain.jid import JidMaker, jid_mark, jid_seconds
 from saltwisted.domain.orchestration.sealing import Seals
 from saltwisted.domain.orchestration.takeover import Known, known_of
-from saltwisted.domain.orchestration.words import Step
+from saltwisted.domain.orchestration.words import AS_JOB, Step
 from saltwisted.errors import ConfigError
 from saltwisted.interfaces import IPeers, IPins, IPruneTime, ISecrets
 from saltwisted.kinds import FILES, JOB_STORE, MINION_CACHE
@@ -183,8 +183,9 @@ class Stores:
         claims = LoneClaims(
             self.config.id, self.now, self.reactor.seconds, self.counters, self.life, book
         )
+        pins = self._pins()
         return Seams(
-            pins=self._pins(),
+            pins=pins,
             secrets=LoneSecrets(self.secrets, self.keys.acceptance),
             tokens=self.tokens,
             schedule=self.schedule,
@@ -196,7 +197,7 @@ class Stores:
             ),
             book=book,
             orchestrations=self.orchestrations(
-                self.config.id, claims, None, alone(self.config.id), prune_time
+                self.config.id, claims, None, alone(self.config.id), prune_time, pins
             ),
         )
 
@@ -270,6 +271,7 @@ class Stores:
         peers: IPeers | None,
         electors: Electors,
         times: IPruneTime,
+        pins: IPins,
     ) -> KeptOrchestrations:
         """What is written down of orchestrations; for a master alone without peers."""
         config = self.config
@@ -297,6 +299,7 @@ class Stores:
             self.bus.fire,
             before,
             Seals(lambda: self.identity.key, self.entropy),
+            lambda jid: str(pins.facts(jid, AS_JOB).get("generation") or ""),
         )
 
 

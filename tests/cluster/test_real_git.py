@@ -196,6 +196,22 @@ later:
     - name: {home}/got-{{{{ grains.id }}}}
     - source: salt://b/c
 """
+DEPLOY = """
+hold:
+  salt.state: [{{tgt: '*'}}, {{sls: hold}}]
+{home}/read:
+  file.managed: [{{source: 'salt://b/c'}}, {{require: [{{salt: hold}}]}}]
+inner:
+  salt.runner: [{{name: state.orchestrate}}, {{mods: inner}}, {{require: [{{salt: hold}}]}}]
+"""
+INNER = """
+{home}/inner:
+  file.managed: [{{source: 'salt://b/c'}}]
+moved:
+  salt.function: [{{name: cmd.run}}, {{tgt: '*'}}, {{arg: ['mv {home}/got-$ID {home}/held-$ID']}}]
+later:
+  salt.state: [{{tgt: '*'}}, {{sls: get}}, {{require: [{{salt: moved}}]}}]
+"""
 
 
 @needs_peers
@@ -205,11 +221,9 @@ class PinTests(GitTestCase):
     def setUp(self) -> None:
         """The first commit has states."""
         super().setUp()
+        states = {"hold": HOLD, "get": GET, "deploy": DEPLOY, "inner": INNER}
         self.repo.commit(
-            {
-                "hold.sls": HOLD.format(home=self.home).encode(),
-                "get.sls": GET.format(home=self.home).encode(),
-            }
+            {f"{name}.sls": text.format(home=self.home).encode() for name, text in states.items()}
         )
         self.first = self.push(b"1")
 
@@ -219,6 +233,7 @@ class PinTests(GitTestCase):
         ours = OurMinion(home, made[0], "own")
         stock = StockMinion(home, "3008", made[1], minion_id="stock")
         for minion, node in ((ours, made[0]), (stock, made[1])):
+            minion.env["ID"] = minion.id
             self.addCleanup(minion.kill)
             minion.up()
             node.accept(minion.id)
@@ -226,11 +241,11 @@ class PinTests(GitTestCase):
         for node in made:
             until(f"{node.name} to know both", lambda node=node: len(node.keys()["minions"]) == 2)
 
-    def got(self) -> dict[str, str]:
+    def got(self, name: str = "got") -> dict[str, str]:
         """What both minions have got, which is gone then."""
         found = {}
         for minion in ("own", "stock"):
-            path = Path(self.home, f"got-{minion}")
+            path = Path(self.home, f"{name}-{minion}")
             found[minion] = path.read_text() if path.exists() else ""
             path.unlink(missing_ok=True)
         return found
@@ -265,7 +280,7 @@ class PinTests(GitTestCase):
         until("both to have returned", lambda: len(a.run("jobs.lookup_jid", jid)) == 2)
         self.assertEqual(self.got(), self.both("1"))
 
-        c.kill()
+        third = self.check_orchestration(made, second)
         for node in (a, b):
             shown = node.run("jobs.list_job", jid)
             self.assertEqual(shown["Commits"], {"base": {self.url: self.first}})
@@ -273,3 +288,91 @@ class PinTests(GitTestCase):
             self.assertNotIn("Mixed", shown)
             looked = node.command("salt-run", "jobs.lookup_jid", jid)
             self.assertIn(generation, looked.stdout + looked.stderr)
+        self.check_earlier(made, generation, third)
+        c.up()
+        self.check_rolled_back(made, third)
+
+    def check_orchestration(self, made: list[OurNode], served: str) -> str:
+        """
+        The third node orchestrates, and is killed in the middle of a step, when another commit is
+        served: whoever goes on reads that of the beginning, and so do all jobs; the newest commit.
+        """
+        a, b, c = made
+        for name in ("go", "at-own", "at-stock"):
+            Path(self.home, name).unlink()
+        generation = self.said(c)["generation"]
+        run = c.orchestrate("deploy")
+        for minion in ("own", "stock"):
+            until(f"{minion} to wait", Path(self.home, f"at-{minion}").exists)
+        third = self.push(b"3")
+        self.update(b)
+        c.kill()
+        until("another node", lambda: a.orchestration(run)["node"] in ("a", "b"))
+        Path(self.home, "go").touch()
+        until("the end", lambda: a.orchestration(run)["state"] != "running")
+
+        shown = b.orchestration(run)
+        self.assertEqual((shown["state"], shown["generation"]), ("done", generation), shown)
+        self.assertEqual(self.got("held"), self.both("2"))
+        self.assertEqual(self.got(), self.both("2"))
+        for name in ("read", "inner"):
+            self.assertEqual(Path(self.home, name).read_text(), "2", name)
+        job = a.run("jobs.list_job", shown["steps"][0]["jid"])
+        self.assertEqual(job["Commits"], {"base": {self.url: served}})
+        self.assertEqual({self.commit(node) for node in (a, b)}, {third})
+        return third
+
+    def apply(self, node: OurNode, *words: str, sls: str = "get") -> Any:
+        """Have both run a state."""
+        return node.command("salt", *words, "*", "state.apply", sls, check=True)
+
+    def check_earlier(self, made: list[OurNode], generation: str, newest: str) -> None:
+        """
+        On each node a job runs on an earlier generation or commit, and the next on the newest; a
+        name that nobody knows is refused by it. Who is still busy with an older job is named.
+        """
+        for node, name in ((made[0], generation), (made[1], self.first[:9])):
+            self.apply(node, "--generation", name)
+            self.assertEqual(self.got(), self.both("1"), name)
+            self.apply(node)
+            self.assertEqual(self.got(), self.both("3"), name)
+            done = node.command("salt", "--generation", "0123456789ab", "*", "state.apply", "get")
+            self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+            self.assertIn("generation '0123456789ab'", done.stdout + done.stderr)
+        for name in ("go", "at-own", "at-stock"):
+            Path(self.home, name).unlink()
+        made[1].command("salt", "--async", "*", "state.apply", "hold", check=True)
+        for minion in ("own", "stock"):
+            until(f"{minion} to wait", Path(self.home, f"at-{minion}").exists)
+        words = ("--generation", self.first, "*", "state.apply", "get", "concurrent=True")
+        done = made[0].command("salt", *words, check=True)
+        for minion in ("own", "stock"):
+            self.assertRegex(done.stdout + done.stderr, f"{minion}.*: an older job has not")
+        Path(self.home, "go").touch()
+        self.assertEqual(self.got(), self.both("3"))
+
+    def check_rolled_back(self, made: list[OurNode], newest: str) -> None:
+        """
+        All serve what any of them is rolled back to, also when the one that fetches is killed, and
+        until something is pushed.
+        """
+        holder = self.holder(made)
+        others = [node for node in made if node is not holder]
+        done = others[0].command("roots", "rollback", self.first[:12], check=True)
+        self.assertIn(
+            f"{self.url}: 1 change; it is now as it was in {self.first[:12]}", done.stdout
+        )
+        self.assertEqual({self.commit(node) for node in made}, {self.first})
+        holder.kill()
+        self.holder(others)
+        self.update(others[1])
+        self.assertEqual({self.commit(node) for node in others}, {self.first})
+        self.assertIn("rolled back", others[1].command("roots", "log").stdout)
+        holder.up()
+        until("who was away to serve it", lambda: self.commit(holder) == self.first)
+
+        fourth = self.push(b"4")
+        self.update(others[0])
+        for node in made:
+            until("the push", lambda node=node: self.commit(node) == fourth)
+        self.assertNotIn("rolled back", others[1].command("roots", "log").stdout)

@@ -145,6 +145,17 @@ class RunTests(SynchronousTestCase):
         self.assertEqual(sorted(run.results()), [0, 1])
         self.assertIn("kim", run.results()[0]["comment"])
 
+    def test_generation(self) -> None:
+        """A run stays on its generation; an operator who has it go on has it read the newest."""
+        lines = [begun(generation="one"), taken_line("b", 1.0), ended_line("failed", 2.0)]
+        again = resumed_line(2, None, "kim", "b", 3.0, "two")
+        older = {name: value for name, value in again.items() if name != "generation"}
+
+        self.assertEqual(run_of(*lines).about["generation"], "one")
+        self.assertEqual(run_of(*lines, again, taken_line("c", 4.0)).about["generation"], "two")
+        self.assertEqual(run_of(*lines, older).about["generation"], "one")
+        self.assertEqual(run_of(*lines, again).shown()["generation"], "two")
+
     def test_what_is_done_is_not_resumed(self) -> None:
         """A line that says so of a run that is done, or goes on, changes nothing."""
         for line in (ended_line("done", 2.0), taken_line("a", 2.0)):

@@ -14,6 +14,8 @@ What must hold beside what holds there:
    jid in each attempt. A step that says so itself may be done again.
  - What goes out in parts tells each minion once, in one order, and a part begins when those before
    it have ended.
+ - Whoever goes on with a run reads the generation that it has read before; an operator who has it
+   go on begins a new attempt, of the newest one.
  - No step has an effect before those ahead of it have ended well, nor after one that was
    interrupted.
  - A step that is I{interrupted} had begun, and its node had died, stood still, or was cut off.
@@ -165,6 +167,7 @@ class OrchNode(SimNode):
             self.known,
             lambda: "continue",
             lambda: 30.0,
+            generation=lambda jid: self.whole.generation,
         )
         self.kept.serve(SimProcesses(self))
         started = as_deferred(self.kept.startService())
@@ -205,7 +208,8 @@ class OrchNode(SimNode):
     def orchestrate(self, jid: str, chunks: list[dict[str, Any]]) -> None:
         """An operator begins one."""
         life, world = self.life, self.whole
-        run = {"chunks": chunks, "fun": "state.orchestrate", "user": "root"}
+        run: dict[str, Any] = {"chunks": chunks, "fun": "state.orchestrate", "user": "root"}
+        run["generation"] = world.read[jid, 1] = world.generation
         begun = as_deferred(self.kept.run_begin(jid, run))
 
         def then(_: Any) -> None:
@@ -221,6 +225,11 @@ class OrchNode(SimNode):
         """What C{IOrchestrating.resume} does."""
         self.world.tell(f"{self.name} goes on with {jid}, {len(done)} steps are done")
         self.world.counts["taken over"] += 1
+        going = self.kept.run(jid)
+        if going is not None:
+            read = self.whole.read.setdefault((jid, going.attempt), run["generation"])
+            if read != run["generation"]:
+                self.whole.broken(f"{jid} has read {read}, and reads {run['generation']} now")
         self.work(jid, list(run["chunks"]), done)
 
     def work(self, jid: str, chunks: list[dict[str, Any]], done: Mapping[str, Any]) -> None:
@@ -332,6 +341,7 @@ class OrchWorld(World):
     @ivar went_out: the parts of a batch in the order in which they went out, by its jid.
     @ivar ended: the parts that have ended.
     @ivar given: when a jid was given.
+    @ivar read: run and attempt to the generation that it reads.
     @ivar effects: run and step to what was done: attempt, jid.
     @ivar parted: the same of parts that went out.
     """
@@ -343,6 +353,7 @@ class OrchWorld(World):
         self.went_out: dict[str, list[tuple[int, Sequence[str]]]] = {}
         self.ended: dict[str, set[int]] = {}
         self.given: dict[str, float] = {}
+        self.read: dict[tuple[str, int], str] = {}
         self.effects: dict[tuple[str, int], list[tuple[int, str]]] = {}
         self.parted: dict[tuple[str, int], list[tuple[int, str]]] = {}
         self.numbers = 0
@@ -359,6 +370,11 @@ class OrchWorld(World):
         """A broken promise ends the play by itself; anything else is one."""
         if not failure.check(Broken):
             self.failed(failure)
+
+    @property
+    def generation(self) -> str:
+        """What is served now: somebody pushes every few seconds."""
+        return f"pushed at {int(self.clock.seconds() // 5)}"
 
     def new_jid(self) -> str:
         """No two are the same."""

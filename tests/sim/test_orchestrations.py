@@ -16,6 +16,7 @@ from saltwisted.domain.orchestration.copies import Keeper, Look, Put, Reply
 from saltwisted.domain.orchestration.takeover import How, Known
 from saltwisted.domain.orchestration.words import Step
 from saltwisted.master.orchestration.going import Goings
+from saltwisted.master.orchestration.kept import KeptOrchestrations
 from tests.sim.claims import Broken
 from tests.sim.orchestrations import Missed, Moving, OrchWorld
 from tests.sim.play import count
@@ -90,6 +91,17 @@ class MutationTests(SynchronousTestCase):
             return How.AGAIN, ""
 
         with mock.patch.object(takeover, "how", again):
+            self.caught()
+
+    def test_newest_is_read(self) -> None:
+        """Who goes on with what is served now renders from other commits in the middle of a run."""
+        resume = KeptOrchestrations._resume
+
+        def newest(self: Any, run: Any, done: Any) -> Any:
+            run.about = {**run.about, "generation": self._successor._generation(run.jid)}
+            return resume(self, run, done)
+
+        with mock.patch.object(KeptOrchestrations, "_resume", newest):
             self.caught()
 
     def test_parts_are_chosen_again(self) -> None:

@@ -111,18 +111,34 @@ class RootPins:
 
     async def again(self, generation: str) -> Any:
         """Of git the commits of that generation; directories as they are now."""
-        digest = self.ran.get(generation).get(GIT)
+        digest = await self._of_run(generation)
         if digest is None:
             return self.still()
-        await _have(self._commits(), generation, digest)
         return self._view(_newest(self._sync), self._commits().over(digest))
 
     async def follow(self, jid: str, fun: object, generation: str) -> None:
         """Of git the commits of that generation; directories as they are now."""
-        digest = self.ran.get(generation).get(GIT)
-        if digest is not None and reads_files(fun):
-            await _have(self._commits(), generation, digest)
+        if not reads_files(fun):
+            return
+        digest = await self._of_run(generation)
+        if digest is not None:
             self._choose(jid, {**self._now(), GIT: digest})
+
+    async def _of_run(self, generation: str) -> bytes | None:
+        """
+        The commits of a run's generation, which are here then; C{None} where it has none.
+
+        @raises NotKept: they cannot be had, or nobody knows which they were.
+        """
+        digests = self.ran.get(generation)
+        if not digests and self._commits().digest:
+            # Of directories alone nothing could be had again, of git the wrong commits could
+            return await self._commits().find(generation)
+        digest = digests.get(GIT)
+        if digest is not None:
+            await _have(self._commits(), generation, digest)
+            self.ran.add(generation, digests)
+        return digest
 
     # -- jobs
 

@@ -28,6 +28,8 @@ MAX_LINE = 64 * 1024
 MAX_LINES = 12 * 1024 * 1024
 """Bytes of all lines: from here on results are kept by their outcome alone."""
 MOST_STEPS = 100_000
+AS_JOB = "state.sls"
+"""The function as which a run reads files, for whoever asks on which generation it runs."""
 FULL = ("name", "result", "comment", "changes", "__jid__", "duration", "start_time")
 
 
@@ -303,6 +305,8 @@ def _resumed(run: Run, line: Mapping[str, Any]) -> None:
     if not run._say(Said.RESUMED):
         return
     run.wishes = {}
+    if isinstance(line.get("generation"), str):
+        run.about = {**run.about, "generation": line["generation"]}
     run.node, run.ended, run.why = str(line.get("node", "")), None, ""
     run.attempt = max(run.attempt + 1, int(line.get("attempt", 0)))
     first = line.get("from")
@@ -412,12 +416,13 @@ def ended_line(how: str, at: float, why: str = "") -> dict[str, Any]:
 
 
 def resumed_line(
-    attempt: int, first: int | None, user: str, node: str, at: float
+    attempt: int, first: int | None, user: str, node: str, at: float, generation: str = ""
 ) -> dict[str, Any]:
     """
     An operator has it go on.
 
     @param first: the number of the step to go on from: those before it count as done.
+    @param generation: that it runs on from now on: what was pushed may be what it failed for.
     """
     return {
         "what": "resumed",
@@ -426,6 +431,7 @@ def resumed_line(
         "user": user,
         "node": node,
         "at": at,
+        "generation": generation,
     }
 
 

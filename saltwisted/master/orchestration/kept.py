@@ -54,6 +54,7 @@ class KeptOrchestrations:
     @param window: C{publish_window}.
     @param known: what is known of the job of a step; waits until the log has been heard.
     @param seals: seal the calls of steps with C{no_log}; C{None} where nothing is kept on a disk.
+    @param generation: what a run of this jid reads that an operator has go on now.
     @param before: runs that began before this time of day are forgotten; C{None}: none now.
     """
 
@@ -72,13 +73,23 @@ class KeptOrchestrations:
         fire: Fire = lambda tag, data: None,
         before: Callable[[], float | None] = lambda: None,
         seals: Seals | None = None,
+        generation: Callable[[str], str] = lambda jid: "",
     ) -> None:
         self._node, self._records, self._now, self._mode = node, records, now, mode
         self._before, self._seals = before, seals
         self._orchestrating: IOrchestrating | None = None
         self._goings = Goings(now, self._kill, fire)
         self._successor = Successor(
-            clock, node, claims, records, self._goings, self._resume, known, mode, window
+            clock,
+            node,
+            claims,
+            records,
+            self._goings,
+            self._resume,
+            known,
+            mode,
+            window,
+            generation,
         )
         self._pruning = LoopingCall(self._prune)
         self._pruning.clock = clock

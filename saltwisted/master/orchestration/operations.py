@@ -124,7 +124,10 @@ class OrchestrationOperations:
                 # As in stock, the environment of the SLS counts
                 kwarg["saltenv"] = call.args["saltenv"]
             how: dict[str, Any] = {"exact": active.run.exact, "jid": call.args.get("jid")}
-            return await ctx.runner(fun, arg, kwarg, active.run.user, **how)
+            try:
+                return await ctx.runner(fun, arg, kwarg, active.run.user, **how)
+            finally:
+                self._orchestrating.did(active, fun)
 
         return await self._orchestrating.act(call.args["orchestration"], run)
 

@@ -18,9 +18,11 @@ from twisted.internet.defer import CancelledError, Deferred, DeferredLock, Defer
 from twisted.logger import Logger, LogLevel
 
 from saltwisted.domain.orchestration import takeover
+from saltwisted.domain.orchestration.words import AS_JOB
 from saltwisted.errors import DeniedError, RemoteError, SaltwistedError, TakenOver
 from saltwisted.interfaces import IOrchestrating
 from saltwisted.master.context import Context
+from saltwisted.master.dispatch import OF_RUN
 from saltwisted.master.ground import Ground
 from saltwisted.master.orchestration.progress import Progress
 from saltwisted.master.processfiles import Lent, ProcessFiles
@@ -32,6 +34,8 @@ from saltwisted.worker.states import pauses
 
 ENTRY = "saltwisted.worker.orchestration.work:run"
 SOCKET = "saltwisted.sock"
+FETCHES = ("fileserver.update",)
+"""Runners that have git remotes of files fetched."""
 AT_ONCE = 64
 """Runs, beside those that are steps of others; more wait until one of them has ended."""
 MOST = 256
@@ -59,6 +63,8 @@ class Active:
     @ivar taken_over: when this master began to go on with it; C{None} if it began here.
     @ivar lent: the files that it reads, of one moment; C{None} where it reads directories.
     @ivar facts: which generation these are.
+    @ivar follows: whether the jobs of its steps run on that, too; not after it has had git
+        remotes fetched itself.
     """
 
     run: Run
@@ -75,6 +81,7 @@ class Active:
     taken_over: float | None = None
     lent: Lent | None = None
     facts: Mapping[str, Any] = field(factory=dict)
+    follows: bool = True
 
     @property
     def jid(self) -> str:
@@ -181,10 +188,12 @@ class Orchestrating:
         active = Active(run, what, above, CAUSE.get())
         if what.get("do") == "resume":
             active.taken_over = self._ground.clock.seconds()
+            # It is written down already: so has its end to be
+            active.begun = True
         self._active[run.jid] = active
         outcome: dict[str, Any] = {"success": False}
         try:
-            self._lend(active)
+            await self._lend(active)
             # If this master dies, whoever waits knows what to ask another one for
             await run.tell({"orchestration": run.jid})
             ended = await _uncancelled(self._spawn(active).exited)
@@ -235,14 +244,27 @@ class Orchestrating:
         active.child = self._workers.spawn(ENTRY, payload, asked)
         return active.child
 
-    def _lend(self, active: Active) -> None:
-        """Choose what it reads: all runs that are inside of one another read the same."""
+    async def _lend(self, active: Active) -> None:
+        """
+        Choose what it reads: all runs that are inside of one another read the same, and what is
+        gone on with reads what it read before.
+        """
         outer = self._active.get(active.above[-1]) if active.above else None
-        active.facts = outer.facts if outer is not None else self._facts(active.jid)
-        active.lent = self._read.lend(active.jid, outer.lent if outer is not None else None)
-
-    def _facts(self, jid: str) -> Mapping[str, Any]:
-        return self._ground.seams.pins.facts(jid, "state.sls")
+        generation = active.what.get("generation")
+        if outer is not None:
+            active.facts, active.follows = outer.facts, outer.follows
+            active.lent = self._read.lend(active.jid, outer.lent)
+            return
+        if not generation:
+            active.facts = self._ground.seams.pins.facts(active.jid, AS_JOB)
+            active.lent = self._read.lend(active.jid)
+            return
+        active.facts = {"generation": generation}
+        active.follows = not _has_fetched(active.what)
+        try:
+            active.lent = await self._read.lend_again(active.jid, generation)
+        except DeniedError as error:
+            active.why = active.why or str(error)
 
     async def _asked(self, active: Active, op: str, args: dict[str, Any]) -> Any:
         """What a process says by the socket that it was born with."""
@@ -375,7 +397,16 @@ class Orchestrating:
             raise TakenOver(f"orchestration {jid} does not go on here any more")
         DEPTH.set((*active.above, active.jid))
         CAUSE.set(active.cause)
+        OF_RUN.set(str(active.facts.get("generation") or "") if active.follows else "")
         return await call(active)
+
+    def did(self, active: Active, fun: str) -> None:
+        """
+        A step has called a runner. Who fetches in the middle of a run wants what has come: as in
+        stock, the jobs of the steps behind it run on that.
+        """
+        if fun in FETCHES:
+            active.follows = False
 
     async def wish(self, jid: str, wish: Mapping[str, Any], user: str) -> None:
         """
@@ -431,7 +462,12 @@ class Orchestrating:
         await self._ground.pool(pauses.put, self._ground.config.cachedir, name, wishes)
         if jid in self._active or jid in self._resumed:
             raise RemoteError("SaltInvocationError", f"orchestration {jid} runs already")
-        self._resumed[jid] = {"do": "resume", "chunks": run["chunks"], "done": dict(done)}
+        self._resumed[jid] = {
+            "do": "resume",
+            "chunks": run["chunks"],
+            "done": dict(done),
+            "generation": str(run.get("generation") or ""),
+        }
         try:
             return await self._context().runner(
                 str(run["fun"]),
@@ -443,6 +479,14 @@ class Orchestrating:
             )
         finally:
             self._resumed.pop(jid, None)
+
+
+def _has_fetched(what: Mapping[str, Any]) -> bool:
+    """Whether a step that is done of what is gone on with had git remotes fetched."""
+    return any(
+        low.get("fun") == "runner" and low.get("name") in FETCHES and str(number) in what["done"]
+        for number, low in enumerate(what["chunks"])
+    )
 
 
 def _uncancelled(d: Deferred[Any]) -> Deferred[Any]:

@@ -49,6 +49,7 @@ class Successor:
     @param known: what is known of the job of a step; waits until the log has been heard.
     @param mode: C{orchestrate_takeover}.
     @param window: C{publish_window}.
+    @param generation: what a run of this jid reads that an operator has go on now.
     @ivar leases: which duties this node has.
     """
 
@@ -65,10 +66,11 @@ class Successor:
         known: Callable[[Step], Awaitable[Known]],
         mode: Callable[[], str],
         window: Callable[[], float],
+        generation: Callable[[str], str],
     ) -> None:
         self._clock, self._node, self._claims, self._records = clock, node, claims, records
         self._goings, self._resume, self._known = goings, resume, known
-        self._mode, self._window = mode, window
+        self._mode, self._window, self._generation = mode, window, generation
         self.leases = Leases(clock, node, claims, self._left, goings.all_lost)
         self._looking = LoopingCall(self._look)
         self._looking.clock = clock
@@ -220,7 +222,8 @@ class Successor:
             judged_resumption(run, first)
             node = run.node
             going = self._goings.add(Going(run, writer))
-            await going.write(resumed_line(attempt, number, user, self._node, self._goings.now()))
+            now, generation = self._goings.now(), self._generation(jid)
+            await going.write(resumed_line(attempt, number, user, self._node, now, generation))
         except SaltwistedError:
             self._goings.lost(jid)
             raise
