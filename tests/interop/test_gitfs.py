@@ -96,7 +96,7 @@ CASES: dict[str, dict[str, Any]] = {
         "gitfs_refspecs": [
             "+refs/heads/dev:refs/remotes/origin/dev",
             "+refs/heads/feature/*:refs/remotes/origin/*",
-            "+refs/tags/v1:refs/tags/v1",
+            "+refs/tags/*:refs/tags/*",
         ],
         "gitfs_base": "dev",
     },

@@ -111,7 +111,7 @@ class RootPins:
 
     async def again(self, generation: str) -> Any:
         """Of git the commits of that generation; directories as they are now."""
-        digest = await self._of_run(generation)
+        digest = await _of_run(self.ran, self._commits(), generation)
         if digest is None:
             return self.still()
         return self._view(_newest(self._sync), self._commits().over(digest))
@@ -120,25 +120,9 @@ class RootPins:
         """Of git the commits of that generation; directories as they are now."""
         if not reads_files(fun):
             return
-        digest = await self._of_run(generation)
+        digest = await _of_run(self.ran, self._commits(), generation)
         if digest is not None:
             self._choose(jid, {**self._now(), GIT: digest})
-
-    async def _of_run(self, generation: str) -> bytes | None:
-        """
-        The commits of a run's generation, which are here then; C{None} where it has none.
-
-        @raises NotKept: they cannot be had, or nobody knows which they were.
-        """
-        digests = self.ran.get(generation)
-        if not digests and self._commits().digest:
-            # Of directories alone nothing could be had again, of git the wrong commits could
-            return await self._commits().find(generation)
-        digest = digests.get(GIT)
-        if digest is not None:
-            await _have(self._commits(), generation, digest)
-            self.ran.add(generation, digests)
-        return digest
 
     # -- jobs
 
@@ -368,6 +352,23 @@ def _newest(sync: RootSync) -> dict[str, Generation]:
     """The trees of now."""
     shares = sync.shares.items()
     return {name: one.generation for name, one in shares if one.generation is not None}
+
+
+async def _of_run(ran: RootRan, commits: IEarlierCommits, generation: str) -> bytes | None:
+    """
+    The commits of a run's generation, which are here then; C{None} where it has none.
+
+    @raises NotKept: they cannot be had, or nobody knows which they were.
+    """
+    digests = ran.get(generation)
+    if not digests and commits.digest:
+        # Of directories alone nothing could be had again, of git the wrong commits could
+        return await commits.find(generation)
+    digest = digests.get(GIT)
+    if digest is not None:
+        await _have(commits, generation, digest)
+        ran.add(generation, digests)
+    return digest
 
 
 async def _have(commits: IEarlierCommits, generation: str, digest: bytes) -> None:
