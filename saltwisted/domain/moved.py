@@ -307,7 +307,7 @@ STOCK: Mapping[str, str] = {
         pkgbuild pkgin pkgng pkgutil power powercfg probes proxy psget
         puppet pw_group pw_user pyeapi pyenv quota raid rbac rbac_solaris
         rdp reg rest_pkg rest_service restartcheck ret rh_ip rh_service route
-        rpm_lowpkg rpmbuild_pkgbuild rsync salt_proxy salt_version saltcheck
+        rpm_lowpkg rpmbuild_pkgbuild rsync salt_proxy salt_version
         saltcloud saltcloudmod scp scp_mod scsi seed shortcut slack
         slack_notify smbios smf_service snapper snmp softwareupdate sqlite3 ssh_pkg
         ssh_pki ssh_service supervisord syslog_ng task temp textfsm textfsm_mod tls

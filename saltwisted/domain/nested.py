@@ -438,6 +438,7 @@ CALLERS: Mapping[str, Reader] = {
     "test.try": _named(0, "module"),
     "test.try_": _named(0, "module"),
     "test.cross_test": _cross,
+    "saltcheck.run_test": _saltcheck,
     "schedule.add": _schedule,
     "schedule.modify": _schedule,
     "schedule.build_schedule_item": _schedule,
@@ -450,7 +451,6 @@ CALLERS: Mapping[str, Reader] = {
     "highstate_doc.render": _named(1, "jinja_template_function"),
     "napalm.netmiko_fun": _named(0, "fun"),
     "napalm.junos_call": _named(0, "fun"),
-    "saltcheck.run_test": _saltcheck,
     "snapper.run": _named(0, "function"),
     "transactional_update.call": _named(0, "function"),
 }

@@ -37,6 +37,10 @@ JUDGED: dict[tuple[str, str], list[tuple[str, list[Any]]]] = {
         ("saltutil.cmd", ["*", "cmd.run"]),
         ("saltutil.cmd_iter", ["*", {**WORD, "fun": "cmd.run"}]),
     ],
+    ("modules/saltcheck", "_answer"): [
+        ("saltcheck.run_test", [{**WORD, "test": {"module_and_function": "cmd.run"}}]),
+        ("saltcheck.run_test", ["test={module_and_function: cmd.run, args: [id]}"]),
+    ],
     ("modules/saltutil", "mmodule"): [
         ("saltutil.mmodule", ["base", "cmd.run", "id"]),
         ("saltutil.mmodule", ["base", "fun=cmd.run"]),

@@ -45,7 +45,7 @@ CORES = os.cpu_count() or 1
 _TRACE = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)*(?:.*\n)*?(?=\S)")
 _TEMPORARY = re.compile(r"__salt\.tmp\.\w+")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
-_TIMES = frozenset(("start_time", "duration", "pid", "__jid__"))
+_TIMES = frozenset(("start_time", "duration", "pid", "__jid__", "Execution Time"))
 _FAILED = "One or more requisite failed: "
 
 
