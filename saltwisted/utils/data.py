@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from saltwisted.domain.render import datafilters, textfilters, tree
-from saltwisted.modules import _data
+from saltwisted.modules import _data, mod_random
 from saltwisted.utils import stringutils
 from saltwisted.utils._own import own
 from saltwisted.worker import renderfilters
@@ -24,11 +24,14 @@ exactly_one = own(__name__, datafilters.exactly_one_true)
 filter_by = own(__name__, _data.filter_by)
 flatten = own(__name__, datafilters.flatten)
 from_entries = own(__name__, datafilters.from_entries)
+hash = own(__name__, mod_random.hash)
 is_iter = own(__name__, datafilters.is_iter)
 is_list = own(__name__, datafilters.is_list)
 json_query = own(__name__, renderfilters.json_query)
 mysql_to_dict = own(__name__, datafilters.mysql_to_dict)
 repack_dictlist = own(__name__, _data.repack_dictlist)
+sample = own(__name__, mod_random.sample)
+shuffle = own(__name__, mod_random.shuffle)
 sorted_ignorecase = own(__name__, datafilters.sorted_ignorecase)
 substr_in_list = own(__name__, textfilters.substring_in_list)
 to_entries = own(__name__, datafilters.to_entries)
@@ -60,6 +63,76 @@ def decode(
         return stringutils.to_str(value, encoding, errors, normalize)
 
     return datafilters.each_value(data, text, keep, preserve_dict_class, preserve_tuples)
+
+
+def decode_dict(data: Any, *args: Any, **kwargs: Any) -> dict[Any, Any]:
+    """A map as L{decode} gives it; it takes the same arguments."""
+    data.items()  # of anything else it is an error
+    return dict(decode(data, *args, **kwargs))
+
+
+def decode_list(
+    data: Iterable[Any],
+    encoding: Any = None,
+    errors: str = "strict",
+    keep: bool = False,
+    normalize: bool = False,
+    preserve_dict_class: bool = False,
+    preserve_tuples: bool = False,
+    to_str: bool = False,
+) -> list[Any]:
+    """What can be walked as a list, with all bytes in it as texts; arguments as of L{decode}."""
+    kept = (keep, normalize, preserve_dict_class, preserve_tuples)
+    return list(decode(list(data), encoding, errors, *kept))
+
+
+def decode_tuple(
+    data: Iterable[Any],
+    encoding: Any = None,
+    errors: str = "strict",
+    keep: bool = False,
+    normalize: bool = False,
+    preserve_dict_class: bool = False,
+    to_str: bool = False,
+) -> tuple[Any, ...]:
+    """As L{decode_list}, and tuples stay tuples."""
+    return tuple(decode_list(data, encoding, errors, keep, normalize, preserve_dict_class, True))
+
+
+def encode_tuple(
+    data: Iterable[Any],
+    encoding: Any = None,
+    errors: str = "strict",
+    keep: bool = False,
+    preserve_dict_class: bool = False,
+) -> tuple[Any, ...]:
+    """What can be walked as a tuple, with all texts in it as bytes; tuples in it stay tuples."""
+    made = datafilters.encode_values(list(data), encoding, errors, keep, preserve_dict_class, True)
+    return tuple(made)
+
+
+def filter_falsey(data: Any, recurse_depth: int | None = None, ignore_types: Any = ()) -> Any:
+    """
+    A map, list or set without the values that Python holds for false; C{False} itself stays.
+
+    @param recurse_depth: so many levels of what is inside, too.
+    @param ignore_types: values of these types stay.
+    """
+
+    def stays(value: Any) -> bool:
+        return isinstance(value, bool) or type(value) in ignore_types or bool(value)
+
+    def inside(value: Any) -> Any:
+        if not recurse_depth:
+            return value
+        return filter_falsey(value, recurse_depth - 1, ignore_types)
+
+    if isinstance(data, dict):
+        pairs = ((key, inside(value)) for key, value in data.items())
+        return type(data)([pair for pair in pairs if stays(pair[1])])
+    if is_iter(data):
+        return type(data)([value for value in map(inside, data) if stays(value)])
+    return data
 
 
 def traverse_dict(data: Any, key: str, default: Any = None, delimiter: str = ":") -> Any:

@@ -4,6 +4,7 @@ Files: opened, looked at, removed.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
@@ -17,7 +18,7 @@ from typing import IO, Any
 from saltwisted.modules import _files
 from saltwisted.utils._own import own
 from saltwisted.worker import renderfilters
-from saltwisted.worker.exceptions import FileLockError
+from saltwisted.worker.exceptions import CommandExecutionError, FileLockError
 
 backup_minion = own(__name__, _files.backup)
 copyfile = own(__name__, _files.copyfile)
@@ -61,6 +62,20 @@ def flopen(*args: Any, **kwargs: Any) -> Iterator[IO[Any]]:
             yield file
         finally:
             fcntl.flock(file.fileno(), fcntl.LOCK_UN)
+
+
+@contextmanager
+def fpopen(*args: Any, **kwargs: Any) -> Iterator[IO[Any]]:
+    """
+    A file that is open, with C{uid}, C{gid} and C{mode} (a number) set if they are given.
+    """
+    uid, gid, mode = kwargs.pop("uid", -1), kwargs.pop("gid", -1), kwargs.pop("mode", None)
+    with fopen(*args, **kwargs) as file:
+        if (uid, gid) != (-1, -1):
+            os.chown(args[0], uid, gid)
+        if mode is not None:
+            os.chmod(args[0], mode)
+        yield file
 
 
 @contextmanager
@@ -196,3 +211,42 @@ def human_size_to_bytes(human_size: Any) -> int:
 def is_fcntl_available(check_sunos: bool = False) -> bool:
     """Whether files can be locked."""
     return True
+
+
+def guess_archive_type(name: str) -> str | None:
+    """What kind of archive a name's ending says; C{None}: none that is known."""
+    lower = name.lower()
+    for kind in ("zip", "rar"):
+        if lower.endswith(f".{kind}"):
+            return kind
+    return "tar" if _TAR.search(lower) else None
+
+
+_TAR = re.compile(r"\.(?:tar(?:\.(?:gz|bz2|xz|lzma))?|tgz|tbz2?|txz|tlz)$")
+
+
+def process_read_exception(exc: OSError, path: str, ignore: Any = None) -> None:
+    """
+    Say why a file cannot be read.
+
+    @param ignore: an error number, or several, of which nothing is said.
+    @raises CommandExecutionError: with the sentence.
+    """
+    if exc.errno in ((ignore,) if isinstance(ignore, int) else ignore or ()):
+        return
+    if exc.errno == errno.ENOENT:
+        raise CommandExecutionError(f"{path} does not exist")
+    if exc.errno == errno.EACCES:
+        raise CommandExecutionError(f"Permission denied reading from {path}")
+    raise CommandExecutionError(
+        f"Error {exc.errno} encountered reading from {path}: {exc.strerror}"
+    )
+
+
+def recursive_copy(source: str, dest: str) -> None:
+    """Copy the files of a directory into another one; what else is there stays."""
+    for folder, _, names in os.walk(source):
+        target = os.path.join(dest, os.path.relpath(folder, source))
+        os.makedirs(target, exist_ok=True)
+        for name in names:
+            shutil.copyfile(os.path.join(folder, name), os.path.join(target, name))

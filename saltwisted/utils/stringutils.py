@@ -100,3 +100,23 @@ def get_diff(a: Iterable[Any], b: Iterable[Any], *args: Any, **kwargs: Any) -> s
     encodings = ("utf-8", "latin-1")
     old, new = ([to_str(line, encodings) for line in lines] for lines in (a, b))
     return "".join(difflib.unified_diff(old, new, *args, **kwargs))
+
+
+def get_context(template: str, line: int, num_lines: int = 5, marker: str | None = None) -> str:
+    """
+    The lines around one of a text, between dashes.
+
+    @param line: its number, from 1 on. Beyond the end the answer is the whole text.
+    @param num_lines: how many there are before and after it.
+    @param marker: put behind it.
+    """
+    lines = template.splitlines()
+    if line > len(lines):
+        return template
+    first, last = max(0, line - num_lines - 1), min(len(lines), line + num_lines)
+    at = line - first - 1
+    shown = lines[first:last]
+    if marker:
+        shown[at] += marker
+    before, after = (["[...]"] if cut else [] for cut in (first > 0, last < len(lines)))
+    return "\n".join(("---", *before, *shown, *after, "---"))

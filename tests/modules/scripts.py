@@ -1450,7 +1450,15 @@ def utils(s: Script) -> None:
         "        return stream.read()\n"
         "def write(path, text):\n"
         "    with __utils__['files.fopen'](path, 'w') as stream:\n"
-        "        return stream.write(text)\n",
+        "        return stream.write(text)\n"
+        "def reading(path, ignore=None):\n"
+        "    try:\n"
+        "        open(path).close()\n"
+        "    except OSError as error:\n"
+        "        return __utils__['files.process_read_exception'](error, path, ignore)\n"
+        "def owned(path, **kwargs):\n"
+        "    with __utils__['files.fpopen'](path, 'w', **kwargs) as stream:\n"
+        "        return stream.write('x')\n",
     )
     s.call("saltutil.sync_modules")
 
@@ -1464,6 +1472,20 @@ def utils(s: Script) -> None:
     w = s.path
     ask("state.gen_tag", {"state": "a", "__id__": "{b}", "name": 7, "fun": "d", "x": 1})
     ask("state.gen_tag", {"state": "a"})
+    part = {"name": "p", "result": True, "comment": "c", "changes": {"x": 1}}
+    for whole in ({}, {"result": True, "comment": "was", "changes": {}}, {"comment": ["one"]}):
+        ask("state.merge_subreturn", whole, part)
+        ask("state.merge_subreturn", whole, {**part, "result": False, "changes": {}}, "key")
+    ask("state.merge_subreturn", {"comment": ""}, {**part, "comment": ["a", "b"]})
+    for name in ("a.tar", "A.TAR.GZ", "a.tbz", "a.tar.lzma", "a.zip", "a.RAR", "tar", "a.gz"):
+        ask("files.guess_archive_type", name)
+    s.call("asked.reading", w("nosuch"))
+    s.call("asked.reading", w("nosuch"), ignore=2)
+    s.call("asked.reading", w("d"))
+    ask("files.recursive_copy", w("d"), w("out/copied"))
+    ask("files.list_files", w("out/copied"))
+    s.call("asked.owned", w("out/owned"), mode=0o640)
+    s.call("file.get_mode", w("out/owned"))
     for name in ("a", "crlf", "uml", "latin", "bin", "emptyf", "nosuch", "d"):
         for function in ("is_text", "is_binary", "is_empty"):
             ask(f"files.{function}", w(name))
@@ -1557,6 +1579,8 @@ def _ask_texts(ask: Ask) -> None:
         ask("stringutils.check_include_exclude", "a/b.x", *patterns)
     ask("stringutils.get_diff", ["a\n", "b\n"], ["a\n", b"gr\xfcn\n"], "old", "new")
     ask("stringutils.camel_to_snake_case", "camelCaseHTTP")
+    for line, words in ((1, {}), (3, {"num_lines": 1}), (6, {"marker": " <--"}), (9, {})):
+        ask("stringutils.get_context", "a\nb\nc\nd\ne\nf\ng\nh", line, **words)
     ask("stringutils.snake_to_camel_case", "snake_case_x", uppercamel=True)
 
 
@@ -1588,6 +1612,18 @@ def _ask_data(ask: Ask) -> None:
     ask("data.json_query", data, "a.b[0].c")
     ask("data.mysql_to_dict", ["+--+", "| Id | x |", "| 7 | y |"], "Id")
     ask("data.filter_by", {"x*": {"a": 1}, "default": 2}, "1", data)
+    for mixed in ([b"gr\xc3\xbcn", ("t", [b"x"])], {b"k": b"v", "l": [(b"x", 1)]}, 5):
+        for function in ("decode_dict", "decode_list", "decode_tuple", "encode_tuple"):
+            ask(f"data.{function}", mixed)
+    empty = {"a": None, "b": {"c": "", "d": [0, 1, {}]}, "e": False, "f": 0}
+    for words in ({}, {"recurse_depth": 1}, {"recurse_depth": 5}, {"ignore_types": [int]}):
+        ask("data.filter_falsey", empty, **words)
+        ask("data.filter_falsey", [None, [None], "x", 0], **words)
+    ask("data.filter_falsey", "")
+    ask("data.hash", "text", "md5")
+    ask("data.hash", "text", "nosuch")
+    ask("data.sample", [1, 2, 3, 4], 2, seed="s")
+    ask("data.shuffle", [1, 2, 3, 4], seed="s")
 
 
 def _ask_args(ask: Ask) -> None:
