@@ -76,6 +76,10 @@ class RecordedServers(ServerTestCase):
         """Roles of PostgreSQL are made, changed, given passwords and removed as by stock."""
         self.check("postgres_roles")
 
+    def test_postgresClusters(self) -> None:
+        """Debian's clusters of PostgreSQL are made, refused and removed as by stock."""
+        self.check("postgres_clusters")
+
     def test_postgresDatabases(self) -> None:
         """Databases, tablespaces, schemas, languages and extensions are as with stock."""
         self.check("postgres_databases")
