@@ -267,13 +267,15 @@ class IJobStore(Protocol):
         without what belongs to the request itself.
         """
 
-    def list_jobs(self, **criteria: Any) -> Awaitable[Sequence[Mapping[str, Any]]]:
+    def list_jobs(self, **criteria: Any) -> Awaitable[Sequence[Any]]:
         """
         Jobs as in L{job}, newest last, without their minions.
 
         @param criteria: C{limit} (the newest so many), C{fun} (exact), C{not_fun}, C{since} and
             C{until} (seconds since 1970), C{minions} (true: with them), C{below} (in the order of
-            jids, and only those before this one; any, if it is empty).
+            jids, and only those before this one; any, if it is empty), C{shown} (a function of a
+            module, which any thread may call: what it makes of each job stands in its place, and
+            may be given again as long as the record is the same; nobody changes it).
         @raises TypeError: another one.
         """
 

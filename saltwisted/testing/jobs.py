@@ -17,7 +17,7 @@ from saltwisted.parts import IJobStore
 from saltwisted.stores.jobs.store import stored_form
 from saltwisted.wire.msgpack import unpack_bin
 
-_CRITERIA = {"limit", "fun", "not_fun", "since", "until", "minions", "below"}
+_CRITERIA = {"limit", "fun", "not_fun", "since", "until", "minions", "below", "shown"}
 
 
 class MemoryJobs:
@@ -133,7 +133,7 @@ class MemoryJobs:
         kept = sorted(self.kept.get(jid, {}).items())
         return self._read({minion: unpack_bin(stored_form(load)) for minion, load in kept})
 
-    def list_jobs(self, **criteria: Any) -> Deferred[Sequence[Mapping[str, Any]]]:
+    def list_jobs(self, **criteria: Any) -> Deferred[Sequence[Any]]:
         """Jobs, newest last."""
         if unknown := criteria.keys() - _CRITERIA:
             raise TypeError(f"list_jobs does not know {', '.join(sorted(unknown))}")
@@ -161,7 +161,9 @@ class MemoryJobs:
         if criteria.get("limit") is not None:
             found = found[max(0, len(found) - int(criteria["limit"])) :]
         left_out = () if criteria.get("minions") else ("minions",)
-        return self._read([{k: v for k, v in job.items() if k not in left_out} for job in found])
+        jobs = [{k: v for k, v in job.items() if k not in left_out} for job in found]
+        shown = criteria.get("shown")
+        return self._read(jobs if shown is None else [shown(job) for job in jobs])
 
     def bring_in(
         self, jobs: Sequence[tuple[Any, ...]], returns: Sequence[tuple[Any, ...]]

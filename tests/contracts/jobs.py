@@ -4,7 +4,7 @@ What every job store has to do (L{saltwisted.parts.IJobStore}).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from saltwisted.domain.jobids import BEGUN
@@ -27,6 +27,11 @@ def load(minion: str = "web1", jid: str = JID, value: Any = True, **more: Any) -
         "return": value, "retcode": 0, "success": True, "ts": 5, "tok": b"t", "nonce": "n",
         "sig": b"s", **more,
     }  # fmt: skip
+
+
+def whose(job: Mapping[str, Any]) -> tuple[str, str, bool]:
+    """What a list shows of a job here."""
+    return job["jid"], job["fun"], bool(job.get("claimed"))
 
 
 class JobStoreContract:
@@ -201,6 +206,30 @@ class JobStoreContract:
         self.assertEqual(listed(below="20260701120002000000", limit=1), "1")
         self.assertEqual(listed(below="2026070112000"), "")
         self.assertRaises(TypeError, store.list_jobs, colour="red")
+
+    def test_shown(self: Any) -> None:
+        """What a function makes of each job is listed in its place, of what is recorded now."""
+        store = self.opened()
+
+        def shown(**criteria: Any) -> list[Any]:
+            return list(self.get(store.list_jobs(shown=whose, **criteria)))
+
+        self.get(store.save_return(load("web1")))
+        before = shown()
+        self.get(store.save_job(JID, JOB, ["web1", "web2"]))
+        self.now += 5
+        self.get(store.save_job(NEXT, {**JOB, "fun": "cmd.run"}, ["web1"]))
+
+        self.assertEqual(before, [(JID, "test.ping", True)])
+        both = [(JID, "test.ping", False), (NEXT, "cmd.run", False)]
+        self.assertEqual([shown(), shown(), shown(below="", limit=9)], [both] * 3)
+        self.assertEqual(shown(limit=1), both[1:])
+        self.assertEqual(shown(fun="test.ping"), both[:1])
+        self.assertEqual(shown(below=NEXT, limit=9), both[:1])
+        self.assertEqual(self.get(store.prune(lambda: self.now)), 0)
+        self.now += 2 * KEEP
+        self.get(store.prune(lambda: self.now))
+        self.assertEqual(shown(), [])
 
     def test_listed_by_jid(self: Any) -> None:
         """Below a jid the order is that of jids, whenever the jobs came: pages never overlap."""

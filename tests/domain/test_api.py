@@ -86,6 +86,28 @@ class PiecesTests(SynchronousTestCase):
         # Nor are there so many that they cost more than what is in them
         self.assertLess(len(made), 400)
 
+    @given(VALUES, SIZES)
+    def test_weighed(self, value: Any, size: int) -> None:
+        """A map that was weighed before is, in pieces, the map that it was, and weighs as much."""
+        entries = {f"k{n}": {"a": value, "n": n} for n in range(5)}
+        known = {key: pieces.weighed(entry) for key, entry in entries.items()}
+
+        self.assertEqual({type(entry) for entry in known.values()}, {pieces.Weighed})
+        room = pieces.room_after(entries)
+        self.assertEqual(max(pieces.room_after(known), -1), max(room, -1))
+        made = self.small(size, lambda: "".join(pieces.pieces([known, known["k0"]])))
+        packed = self.small(size, lambda: b"".join(packing.packed([known, known["k0"]])))
+        plain = [entries, entries["k0"]]
+        self.assertEqual(made, json.dumps(plain, ensure_ascii=False))
+        self.assertEqual(packed, pack(plain))
+        self.assertEqual(bodies.yaml_text(known), bodies.yaml_text(entries))
+
+    def test_weighed_large(self) -> None:
+        """What is more than a piece is not taken for one."""
+        large = {"Arguments": list(range(2 * pieces.PIECE))}
+
+        self.assertIs(pieces.weighed(large), large)
+
     def test_bytes(self) -> None:
         """Bytes are text in JSON, as keys too; what is no data is refused."""
         self.assertEqual(

@@ -15,13 +15,13 @@ from twisted.internet.defer import Deferred, maybeDeferred
 from saltwisted.config.options import MasterConfig
 from saltwisted.domain.git import history
 from saltwisted.domain.git.mapping import Tip
+from saltwisted.domain.joblists import describe
 from saltwisted.domain.roots.pins import UNUSED
 from saltwisted.errors import DeniedError
 from saltwisted.master.commitpins import CommitPins, commits
 from saltwisted.master.commitviews import CommitViews
 from saltwisted.master.earliercommits import EarlierCommits
 from saltwisted.master.fileserver import FileServer
-from saltwisted.master.runners.jobs import describe
 from saltwisted.stores.git.source import GitView
 from saltwisted.worker.git import repository, work
 from tests.contracts.test_gitfiles import GitSourceTestCase

@@ -10,7 +10,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from twisted.logger import Logger, formatEvent
 
 from saltwisted.errors import StoreError
 from saltwisted.stores.jobs import check as jobcheck
-from saltwisted.stores.jobs import longpacking
+from saltwisted.stores.jobs import listing, longpacking
 from saltwisted.stores.jobs.store import JobStore
 from saltwisted.stores.jobs.table import MIGRATIONS
 from tests.stores.support import FolderTestCase, ThreadReactor
@@ -195,6 +195,47 @@ class JobStoreTests(FolderTestCase):
         (job,) = self.get(self.store.list_jobs(limit=1, minions=True))
         self.assertEqual(job["minions"], ["a"])
         self.assertRaises(TypeError, self.store.list_jobs, colour="red")
+
+    def test_made_once(self) -> None:
+        """
+        What a function makes of a record is made once, until there is another record of that job;
+        of the oldest jobs, and of large records, it is made each time.
+        """
+        made: list[str] = []
+
+        def shown(job: Mapping[str, Any]) -> tuple[str, Any]:
+            made.append(job["jid"][13])
+            return job["jid"], job["arg"]
+
+        def listed(**criteria: Any) -> tuple[list[Any], str]:
+            made.clear()
+            found = [arg for _, arg in self.get(self.store.list_jobs(shown=shown, **criteria))]
+            return found, "".join(sorted(made))
+
+        self.patch(listing, "KEPT", 3)
+        for number in range(4):
+            self.now += 10
+            arg = ["x" * 3000] if number == 2 else [number]
+            jid = f"2026070112000{number}000000"
+            self.get(self.store.save_job(jid, {"fun": "test.arg", "arg": arg}, ["a"]))
+        every = [[0], [1], ["x" * 3000], [3]]
+
+        self.assertEqual(listed(), (every, "0123"))
+        self.assertEqual(listed(), (every, "02"))
+        self.assertEqual(listed(limit=1), (every[3:], ""))
+        self.assertEqual(listed(below="20260701120002000000", limit=1), (every[1:2], ""))
+        self.get(self.store.save_job("20260701120003000000", {"fun": "x", "arg": ["new"]}, ["b"]))
+        every[3] = ["new"]
+        self.assertEqual(listed(), (every, "023"))
+        self.assertEqual(listed(), (every, "02"))
+        self.assertEqual(len(self.store.listings[shown]), 3)
+        with sqlite3.connect(self.store.path) as db:
+            db.execute("UPDATE jobs SET load = ? WHERE jid LIKE '%3000000'", (b"\x80",))
+            db.execute("UPDATE jobs SET crc = crc + 1 WHERE jid LIKE '%1000000'")
+        db.close()
+        # Known by its check sum: what is damaged since is not read again, the rest is left out
+        self.assertEqual(listed(), ([[0], ["x" * 3000], ["new"]], "02"))
+        self.assertEqual(self.get(self.store.list_jobs())[-1]["jid"][13], "2")
 
     def test_newest_jid(self) -> None:
         """At the start the newest jid of a published job is known, of one node or of all."""

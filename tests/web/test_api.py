@@ -15,7 +15,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.tries import IN_ALL
 from saltwisted.errors import RemoteError
-from saltwisted.wire.msgpack import pack
+from saltwisted.wire.msgpack import pack, unpack
 from tests.web.calls import LOGIN, PING
 from tests.web.rig import ApiRig
 
@@ -267,6 +267,27 @@ class LowStateTests(SynchronousTestCase):
         one = self.api.ask("GET", f"/jobs/{jids[-1]}", token=self.token).json
         self.assertEqual(one["return"], [{"api-00000": True, "api-00001": True}])
         self.assertEqual(one["info"][0]["Function"], "test.ping")
+
+    def test_jobs_in_each_form(self) -> None:
+        """A list of jobs is the same in JSON, YAML and msgpack."""
+        self.api.rig.ctx.jobs.save_job(
+            "20260701120000000000", {"fun": "test.arg", "arg": ["é", 1], "tgt": "*"}, ["a"]
+        )
+        shown = {
+            kind: self.api.ask("GET", "/jobs", token=self.token, Accept=kind).content
+            for kind in ("application/json", "application/x-yaml", "application/x-msgpack")
+        }
+        as_json, as_yaml, as_msgpack = shown.values()
+        found = json.loads(as_json)
+        (jobs,) = found["return"]
+
+        self.assertEqual(jobs["20260701120000000000"]["Arguments"], ["é", 1])
+        (later,) = yaml.safe_load(as_yaml)["return"]
+        (last,) = unpack(as_msgpack)["return"]
+        # Each request is a job of its own
+        self.assertEqual([len(jobs), len(later), len(last)], [1, 2, 3])
+        self.assertLessEqual(jobs.items(), later.items())
+        self.assertLessEqual(later.items(), last.items())
 
     def test_pages_are_cheap(self) -> None:
         """

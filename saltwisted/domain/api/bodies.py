@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -81,8 +82,18 @@ def yaml_text(value: Any) -> bytes:
     """As Salt shows YAML."""
     import yaml
 
-    text = yaml.dump(value, Dumper=yaml.CSafeDumper, default_flow_style=False, allow_unicode=True)
+    text = yaml.dump(value, Dumper=_dumper(), default_flow_style=False, allow_unicode=True)
     return text.encode("utf-8", "replace")
+
+
+@cache
+def _dumper() -> Any:
+    """A map that is of a kind of its own is a map."""
+    import yaml
+
+    dumper = type("Dumper", (yaml.CSafeDumper,), {})
+    dumper.add_multi_representer(dict, dumper.represent_dict)  # type: ignore[attr-defined]
+    return dumper
 
 
 def measure(value: Any) -> None:

@@ -4,80 +4,29 @@ The C{jobs} runner: what ran, what runs, and what came back, as Salt prints it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any
 
-from saltwisted.domain.jid import is_jid, jid_seconds, jid_to_time
+from saltwisted.domain.jid import is_jid
 from saltwisted.domain.jobids import claimed_by, record_of_running
+from saltwisted.domain.joblists import CLAIMED, Listed, describe, listed
 from saltwisted.domain.targeting.globs import globbed
 from saltwisted.master.runner_table import Run, Runner
 from saltwisted.transports.turns import in_turns
 
-NO_JOB = {"Error": "Cannot contact returner or no job with this jid"}
-"""Salt's words for a jid that the job cache does not have."""
-
 SHOWN = ("return", "retcode", "success", "out")
 """What of a return Salt's job cache keeps, in its order; ours keeps all."""
 
-CLAIMED = "ClaimedBy"
-"""
-Minions that returned to a job which no master published, or not for them. Salt does not say so.
-"""
-
 CLAIMS = "claims"
 """The progress event that names them."""
-
-APART = 60.0
-"""Seconds by which a jid may be ahead of the clock of the node that keeps its record."""
 
 PART = 500
 """Jobs that are read at once for a page of those that match."""
 
 GENERATION = "generation"
 """The progress event that names the tree which a job was served."""
-
-
-def describe(jid: str, job: Mapping[str, Any] | None) -> dict[str, Any]:
-    """One job as C{jobs.list_jobs} shows it."""
-    if not job:
-        return {**NO_JOB, "StartTime": jid_to_time(jid)}
-    get = job.get
-    shown: dict[str, Any] = {
-        "Function": get("fun", "unknown-function"),
-        "Arguments": list(get("arg") or ()),
-        "Target": get("tgt", "unknown-target"),
-        "Target-type": get("tgt_type", "list"),
-        "User": get("user", "root"),
-    }
-    metadata = _metadata(job)
-    if metadata is not None:
-        shown["Metadata"] = metadata
-    if get("minions"):
-        shown["Minions"] = list(job["minions"])
-    if get("generation"):
-        shown["Generation"] = job["generation"]
-    if get("commits"):
-        shown["Commits"] = job["commits"]
-    if get("claimed"):
-        shown[CLAIMED] = list(job.get("minions") or [job.get("tgt")])
-    shown["StartTime"] = jid_to_time(jid)
-    return shown
-
-
-def _metadata(job: Mapping[str, Any]) -> Any:
-    found = job.get("metadata")
-    if found is not None:
-        return found
-    kwargs = job.get("kwargs")
-    if kwargs and isinstance(kwargs, Mapping) and "metadata" in kwargs:
-        return kwargs["metadata"]
-    for arg in job.get("arg") or ():
-        # Of jobs that are kept all maps are plain ones
-        if type(arg) is dict and arg.get("__kwarg__") is True and "metadata" in arg:
-            return arg["metadata"]
-    return None
 
 
 async def list_job(
@@ -224,7 +173,9 @@ async def list_jobs(
         found = await _found(run, *wanted)
     else:
         found = await _page(run, _positive(limit), str(after or ""), *wanted)
-    shown = {job["jid"]: entry for job, entry in found}
+    shown: dict[str, Any] = {}
+    async for part in in_turns(run.ctx.clock, _parts(found)):
+        shown.update((each.jid, each.shown) for each in part)
     if outputter:
         run.show_by(outputter)
         return {"outputter": outputter, "data": shown}
@@ -238,9 +189,9 @@ async def _found(
     target: Any,
     start_time: Any = None,
     end_time: Any = None,
-) -> list[tuple[Mapping[str, Any], dict[str, Any]]]:
-    """The jobs that match, as they are kept and as they are shown."""
-    jobs = await run.ctx.jobs.list_jobs()
+) -> Sequence[Listed]:
+    """The jobs that match, newest last."""
+    jobs = await run.ctx.jobs.list_jobs(shown=listed)
     return await _chosen(run, jobs, metadata, function, target, start_time, end_time)
 
 
@@ -261,67 +212,59 @@ def _positive(limit: Any) -> int | None:
     return number
 
 
-async def _page(
-    run: Run, limit: int | None, after: str, *wanted: Any
-) -> list[tuple[Mapping[str, Any], dict[str, Any]]]:
+async def _page(run: Run, limit: int | None, after: str, *wanted: Any) -> Sequence[Listed]:
     """
     So many of the jobs that match, as L{_found}, by the order of their jids.
 
     They are read in parts: a page costs the same, however many jobs there are.
     """
-    found: list[tuple[Mapping[str, Any], dict[str, Any]]] = []
+    found: list[Listed] = []
     while limit is None or len(found) < limit:
         # Where some may not match, some more are read at once
         part = PART if limit is None or any(wanted) else limit - len(found)
-        jobs = await run.ctx.jobs.list_jobs(below=after, limit=part)
+        jobs = await run.ctx.jobs.list_jobs(below=after, limit=part, shown=listed)
         found = [*await _chosen(run, jobs, *wanted), *found]
         if len(jobs) < part:
             break
-        after = jobs[0]["jid"]
+        after = jobs[0].jid
     return found if limit is None else found[-limit:]
 
 
 async def _chosen(
     run: Run,
-    jobs: Sequence[Mapping[str, Any]],
+    jobs: Sequence[Listed],
     metadata: Any,
     function: Any,
     target: Any,
     start_time: Any,
     end_time: Any,
-) -> list[tuple[Mapping[str, Any], dict[str, Any]]]:
+) -> Sequence[Listed]:
     """Those of some jobs that match."""
     after = _moment(start_time) if start_time else None
     before = _moment(end_time) if end_time else None
-    everything = not (metadata or function or target or after or before)
+    if not (metadata or function or target or after or before):
+        return jobs
     found = []
     async for job in in_turns(run.ctx.clock, jobs):
-        entry = describe(job["jid"], job)
-        entry.pop("Minions", None)
-        if everything or _wanted(job, entry, metadata, function, target, after, before):
-            found.append((job, entry))
+        if _wanted(job, metadata, function, target, after, before):
+            found.append(job)
     return found
 
 
-def _begun(job: Mapping[str, Any]) -> float:
-    """
-    When a job began: what its jid says, unless that is later than we knew of it. A minion may
-    return by any jid, and one of the future would stand before all jobs for ever.
-    """
-    known = float(job.get("started") or 0.0)
-    named = jid_seconds(job["jid"])
-    return known if named is None or named > known + APART > APART else named
+def _parts(jobs: Sequence[Listed]) -> Iterator[Sequence[Listed]]:
+    """Jobs of a list, as many at a time as one turn of the reactor has room for."""
+    return (jobs[start : start + PART] for start in range(0, len(jobs), PART))
 
 
 def _wanted(
-    job: Mapping[str, Any],
-    entry: Mapping[str, Any],
+    job: Listed,
     metadata: Any,
     function: Any,
     target: Any,
     after: datetime | None,
     before: datetime | None,
 ) -> bool:
+    entry = job.shown
     if isinstance(metadata, Mapping) and metadata:
         own = entry.get("Metadata")
         if not isinstance(own, Mapping) or not any(
@@ -340,7 +283,7 @@ def _wanted(
             return False
     if after is None and before is None:
         return True
-    started = datetime.fromtimestamp(_begun(job), UTC).replace(tzinfo=None)
+    started = datetime.fromtimestamp(job.begun, UTC).replace(tzinfo=None)
     return (after is None or started >= after) and (before is None or started <= before)
 
 
@@ -361,14 +304,13 @@ async def list_jobs_filter(
         salt-run jobs.list_jobs_filter 100 filter_find_job=False
     """
     shown: list[dict[str, Any]] = []
-    async for job in in_turns(run.ctx.clock, reversed(await run.ctx.jobs.list_jobs())):
+    jobs = await run.ctx.jobs.list_jobs(shown=listed)
+    async for job in in_turns(run.ctx.clock, reversed(jobs)):
         if len(shown) >= int(count):
             break
-        if filter_find_job and job.get("fun") == "saltutil.find_job":
+        if filter_find_job and job.shown["Function"] == "saltutil.find_job":
             continue
-        entry = describe(job["jid"], job)
-        entry.pop("Minions", None)
-        shown.append({**entry, "JID": job["jid"]})
+        shown.append({**job.shown, "JID": job.jid})
     shown.reverse()
     if outputter:
         run.show_by(outputter)
@@ -429,8 +371,8 @@ async def last_run(
     found = await _found(run, metadata, function, target)
     if not found:
         return False
-    last, _ = max(found, key=lambda each: (_begun(each[0]), each[0]["jid"]))
-    return await print_job(run, last["jid"])
+    last = max(found, key=lambda job: (job.begun, job.jid))
+    return await print_job(run, last.jid)
 
 
 async def active(run: Run, display_progress: bool = False) -> dict[str, Any]:

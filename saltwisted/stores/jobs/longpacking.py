@@ -14,7 +14,7 @@ from saltwisted.domain.api.packing import packed
 from saltwisted.domain.api.pieces import room_after
 from saltwisted.wire.msgpack import pack_bin
 
-AT_ONCE = 5000
+AT_ONCE = 10_000
 """Values that are packed at once, in a millisecond; long texts count as several."""
 PORTION = 0.002
 """Seconds of the reactor thread's CPU in one turn."""

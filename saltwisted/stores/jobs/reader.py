@@ -17,6 +17,7 @@ from twisted.python.threadpool import ThreadPool
 from saltwisted.errors import StoreError
 from saltwisted.stores.database import connect, damage, is_corrupt
 from saltwisted.stores.jobs.file import JobFile
+from saltwisted.stores.jobs.listing import Listing, Shown
 from saltwisted.stores.jobs.log import JobLog
 from saltwisted.stores.jobs.table import SPAN, ids_where, jobs_where, returns_where
 from saltwisted.wire.msgpack import unpack_bin
@@ -129,10 +130,12 @@ class JobQueries:
 
     @ivar reader: asks the file.
     @ivar replica: knows what other nodes have.
+    @ivar listings: by the functions that lists of jobs are made with.
     """
 
     reader: JobReader
     replica: JobLog
+    listings: dict[Shown, Listing]
 
     def job(self, jid: str) -> Deferred[Mapping[str, Any] | None]:
         """
@@ -175,15 +178,16 @@ class JobQueries:
 
         return self.reader.read(query)
 
-    def list_jobs(self, **criteria: Any) -> Deferred[Sequence[Mapping[str, Any]]]:
+    def list_jobs(self, **criteria: Any) -> Deferred[Sequence[Any]]:
         """
         Jobs, newest last, without their minions.
 
         @param criteria: C{limit} (the newest so many), C{fun} (exact), C{not_fun},
             C{since} and C{until} (seconds since 1970), C{minions} (true: with them), C{below} (in
-            the order of jids, and only those before this one; any, if it is empty).
+            the order of jids, and only those before this one; any, if it is empty), C{shown} (a
+            function of a module: what it makes of each stands in its place, and is kept).
         """
-        known = {"limit", "fun", "not_fun", "since", "until", "minions", "below"}
+        known = {"limit", "fun", "not_fun", "since", "until", "minions", "below", "shown"}
         if unknown := criteria.keys() - known:
             raise TypeError(f"list_jobs does not know {', '.join(sorted(unknown))}")
         where, values = ["1"], []
@@ -203,9 +207,12 @@ class JobQueries:
         values.append(-1 if limit is None else int(limit))
         by_time = criteria.get("below") is None
         order = f"{' AND '.join(where)} ORDER BY {'started DESC, ' * by_time}jid DESC LIMIT ?"
-        minions = bool(criteria.get("minions"))
+        minions, shown = bool(criteria.get("minions")), criteria.get("shown")
+        listing = None if shown is None else self.listings.setdefault(shown, Listing(shown))
 
-        def query(db: sqlite3.Connection, bad: list[int]) -> Sequence[Mapping[str, Any]]:
+        def query(db: sqlite3.Connection, bad: list[int]) -> Sequence[Any]:
+            if listing is not None:
+                return listing.read(db, order, values, bad)[::-1]
             return jobs_where(db, order, values, bad, minions)[::-1]
 
         return self.reader.read_rows(query)

@@ -139,6 +139,7 @@ class JobStore(JobQueries):
         self.counts = Counts()
         self.known = KnownJobs()
         self.on_open: list[Callable[[], None]] = []
+        self.listings = {}
         self._reactor = reactor
         self._now = now
         self._at = 0.0

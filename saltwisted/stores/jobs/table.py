@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from binascii import crc32
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -147,15 +147,21 @@ def jobs_where(
     @param where: conditions in fixed words, and what follows them.
     @param bad: takes the numbers of what was left out.
     """
-    found = []
+    return [job for _, _, job in checked_jobs(db, where, values, bad, minions)]
+
+
+def checked_jobs(
+    db: sqlite3.Connection, where: str, values: Sequence[Any], bad: list[int], minions: bool
+) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """As L{jobs_where}: the number of each row, how many bytes it has, and the record."""
     query = f"SELECT rank, {JOB_COLUMNS} FROM jobs WHERE {where}"  # noqa: S608 - fixed words
     for rank, *row in db.execute(query, values).fetchall():
         number, jid, _, started, load, expected, _ = row
         if good_job(row):
-            found.append(_job_of(jid.decode(), started, rank, load, expected if minions else None))
+            job = _job_of(jid.decode(), started, rank, load, expected if minions else None)
+            yield number, len(load) + len(expected), job
         else:
             bad.append(number)
-    return found
 
 
 def returns_where(
