@@ -24,7 +24,7 @@ from twisted.internet.testing import MemoryReactorClock, StringTransport
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cli.main import COMMANDS
-from saltwisted.domain.metrics.families import COUNTER, GAUGE, UNTYPED, Family, single
+from saltwisted.domain.metrics.families import COUNTER, GAUGE, NOT_YET, UNTYPED, Family, single
 from saltwisted.domain.metrics.jobs import JobFigures
 from saltwisted.errors import PortError
 from saltwisted.transports.bus import EventBus
@@ -376,6 +376,11 @@ class FileTests(SynchronousTestCase):
 
     def names_told(self) -> set[str]:
         """Every name that a node can tell."""
+        lines = self.told_text().splitlines()
+        return {line.split()[2] for line in lines if line.startswith("# TYPE")}
+
+    def told_text(self) -> str:
+        """All that a node can tell."""
         clock = Clock()
         jobs = JobFigures(True, ["state.highstate"])
         telemetry = Telemetry(clock, jobs, lambda: 1.0, at_once, dict)
@@ -389,8 +394,7 @@ class FileTests(SynchronousTestCase):
         d = telemetry.text()
         while not d.called:
             clock.advance(0)
-        text = self.successResultOf(d).decode()
-        return {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}
+        return self.successResultOf(d).decode()
 
     def read(self, *path: str) -> str:
         """A file of ours."""
@@ -418,6 +422,18 @@ class FileTests(SynchronousTestCase):
         ours = {name for name in told if name.startswith(("salt_", "saltwisted_"))}
         self.assertEqual(on_page, ours)
 
+    def test_first_loss(self) -> None:
+        """Each way to lose a reaction has a series before one is lost, so the first is an alert."""
+        folder = os.path.join(self.root, "saltwisted", "master", "automation")
+        code = "".join(self.read(folder, name) for name in os.listdir(folder) if name[-3:] == ".py")
+        words = re.findall(r"_telling\.lose\(.*\"(\w+)\"\)", code)
+        self.assertEqual(len(words), code.count("_telling.lose("))
+
+        self.assertEqual({*NOT_YET} - {"failed"}, {f"lost:{word}" for word in words})
+        text = self.told_text()
+        for what in NOT_YET:
+            self.assertIn(f'saltwisted_reactions_total{{what="{what}"}} 0.0\n', text)
+
     def test_alerts_help(self) -> None:
         """Each alert says how bad it is, what it means and what to do; its commands exist."""
         rules = yaml.safe_load(self.read("etc", "prometheus", "rules.yml"))
@@ -432,9 +448,14 @@ class FileTests(SynchronousTestCase):
 
     @unittest.skipUnless(shutil.which("promtool"), "Debian's prometheus is not there: no promtool")
     def test_promtool(self) -> None:
-        """C{promtool check rules} is content with the alerts."""
-        path = os.path.join(self.root, "etc", "prometheus", "rules.yml")
-        found = subprocess.run(
-            ["promtool", "check", "rules", path], capture_output=True, text=True, check=False
-        )
-        self.assertEqual(found.returncode, 0, found.stdout + found.stderr)
+        """
+        C{promtool check rules} is content with the alerts; by C{promtool test rules} they fire when
+        they should, and a healthy node sets off none.
+        """
+        rules = os.path.join(self.root, "etc", "prometheus", "rules.yml")
+        cases = os.path.join(self.root, "tests", "web", "rules-test.yml")
+        for words in (["check", "rules", rules], ["test", "rules", cases]):
+            found = subprocess.run(
+                ["promtool", *words], capture_output=True, text=True, check=False
+            )
+            self.assertEqual(found.returncode, 0, found.stdout + found.stderr)

@@ -167,6 +167,15 @@ def _sizes(figures: Mapping[str, Any]) -> Iterator[Family]:
             yield single(f"saltwisted_{name}", GAUGE, says, figures[key])
 
 
+NOT_YET = dict.fromkeys(
+    ("failed", "lost:chain", "lost:claim", "lost:died", "lost:hwm", "lost:old", "lost:size"), 0
+)
+"""
+What an alert watches is told from the start: Prometheus sees no increase in a series that begins
+with its first loss.
+"""
+
+
 def _automation(reactor: Mapping[str, Any]) -> Iterator[Family]:
     yield single(
         "saltwisted_reactions_running", GAUGE, "Reactions that run now", reactor["running"]
@@ -188,7 +197,7 @@ def _automation(reactor: Mapping[str, Any]) -> Iterator[Family]:
         COUNTER,
         "What became of events that something reacts to",
         "what",
-        reactor["figures"],
+        {**NOT_YET, **reactor["figures"]},
     )
 
 
