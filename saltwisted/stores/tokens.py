@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -22,8 +23,8 @@ from saltwisted.wire.msgpack import pack, unpack
 
 _NAME = re.compile(r"[0-9a-f]{64}\.token")
 LARGEST = 1 << 20
-PRUNE = 60.0
-"""Seconds between two looks for what has expired."""
+LOOKED_AT = 20
+"""Tokens that are looked at, whether they have expired, with each new one."""
 
 
 class TokenFiles:
@@ -42,7 +43,6 @@ class TokenFiles:
         self.now = now
         self.epoch = 0
         self._tokens: dict[str, Token] = {}
-        self._pruned = 0.0
 
     def startService(self) -> None:
         """
@@ -88,11 +88,21 @@ class TokenFiles:
         data = pack(token.plain())
         await self._run(files.write_atomic, self._path(digest), data, 0o600)
         self._tokens[digest] = token
-        if self.now() - self._pruned > PRUNE:
-            self._pruned = self.now()
-            for old, each in self.items():
-                if not each.alive(self.now()):
-                    await self.drop(old)
+        for old in self._some_ended():
+            await self.drop(old)
+
+    def _some_ended(self) -> list[str]:
+        """
+        What has expired of those that were looked at longest ago: however many there are, all are
+        looked at in turn, and few at a time.
+        """
+        now, ended = self.now(), []
+        for digest in list(islice(self._tokens, LOOKED_AT)):
+            if self._tokens[digest].alive(now):
+                self._tokens[digest] = self._tokens.pop(digest)
+            else:
+                ended.append(digest)
+        return ended
 
     async def drop(self, digest: str) -> bool:
         """

@@ -16,6 +16,7 @@ from saltwisted.domain.tries import AT_ONCE, IN_ALL, LANE, WINDOW
 from saltwisted.errors import RemoteError
 from saltwisted.master import logins as logins_module
 from saltwisted.master.logins import ENTRY, NEAR_ENTRY, NotProven
+from saltwisted.stores import tokens as tokenfiles
 from saltwisted.stores.tokens import TokenFiles
 from saltwisted.transports.ipc import PeerProcess
 from saltwisted.wire.msgpack import pack, unpack
@@ -377,6 +378,27 @@ class LoginTests(SynchronousTestCase):
 
         self.token()
         self.assertEqual(len(os.listdir(folder)), 1, "the ended one is gone")
+
+    def test_many_ended(self) -> None:
+        """
+        With each new token a few others are looked at, whether they have ended, however many there
+        are; in their turn all are. What lives is kept.
+        """
+        self.patch(tokenfiles, "LOOKED_AT", 3)
+        folder = os.path.join(self.rig.ctx.config.cachedir, "tokens")
+        living = [self.token()["token"] for _ in range(4)]
+        for _ in range(10):
+            self.token(token_expire=100)
+        self.rig.clock.advance(100)
+        there = []
+        while len(there) < 10:
+            living.append(self.token()["token"])
+            there.append(len(os.listdir(folder)) - len(living))
+
+        self.assertLessEqual(max(a - b for a, b in zip([10, *there], there, strict=False)), 3)
+        self.assertEqual(there[-1], 0)
+        for word in living:
+            self.assertIsNotNone(self.rig.ctx.logins.token(word))
 
     def test_T_FS_1_stored(self) -> None:
         """T-FS-1: the token is in no file, and the files of tokens are their owner's."""
