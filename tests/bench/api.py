@@ -13,6 +13,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from typing import Any
 
 from tests.bench.machine import percentile, pss_mib
@@ -23,6 +24,7 @@ REQUESTS = 60
 EVENTS = 1000
 LISTENERS = 10
 MANY = 200
+MALFORMED = 1000
 RULES = {"admin": [".*", "@wheel", "@runner", "@jobs"]}
 CALLS = (
     "login", "local test.ping", "runner test.arg", "runner jobs.list_jobs", "wheel key.list_all",
@@ -114,6 +116,8 @@ def section(bench: Any) -> None:
         bench.put("API after 800 requests, MiB more", serving.memory() - alone)
         _crowds(bench, serving)
         bench.put("API after 128 clients, MiB more", serving.memory() - alone)
+        if not bench.stock:
+            _malformed(bench, serving)
         _others(bench, serving)
         _events(bench, serving)
         bench.latencies("API")
@@ -145,6 +149,18 @@ def _crowds(bench: Any, serving: Serving) -> None:
     bench.put("API ping of 64 clients, errors", sum(errors.values()))
     _, _, errors = serving.ask("runner test.arg", 128, 256)
     bench.put("API runner of 128 clients, errors of 256", sum(errors.values()))
+
+
+def _malformed(bench: Any, serving: Serving) -> None:
+    """How long good logins take beside others that say no password."""
+    _, alone, _ = serving.ask("login", 1, REQUESTS)
+    crowd = serving.load("ask", call="malformed login", clients=100, count=MALFORMED)
+    time.sleep(1)
+    _, beside, errors = serving.ask("login", 1, REQUESTS)
+    crowd.process.wait(90)
+    bench.put("API login, p99 ms", percentile(alone, 0.99))
+    bench.put(f"API login beside {MALFORMED} malformed, p99 ms", percentile(beside, 0.99))
+    bench.put(f"API login beside {MALFORMED} malformed, errors", sum(errors.values()))
 
 
 def _others(bench: Any, serving: Serving) -> None:

@@ -28,6 +28,7 @@ def low(client: str, fun: str, **more: Any) -> list[dict[str, Any]]:
 CALLS: dict[str, tuple[str, str, Any]] = {
     "login": ("POST", "/login", LOGIN),
     "bad login": ("POST", "/login", {**LOGIN, "password": "wrong"}),
+    "malformed login": ("POST", "/login", {"username": "admin", "eauth": "file"}),
     "local test.ping": ("POST", "/", low("local", "test.ping", tgt="*")),
     "runner test.arg": ("POST", "/", low("runner", "test.arg", arg=["a"])),
     "runner jobs.list_jobs": ("POST", "/", low("runner", "jobs.list_jobs")),
@@ -42,7 +43,7 @@ CALLS: dict[str, tuple[str, str, Any]] = {
 }
 DAY = ("login", "local test.ping", "runner test.arg", "local test.ping")
 """What one client of L{day} asks, before the next one comes."""
-WRONG = {"bad login": 401}
+WRONG = {"bad login": 401, "malformed login": 401}
 """Calls whose good answer is none of 200."""
 
 
