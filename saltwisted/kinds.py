@@ -9,7 +9,7 @@ docs/adr/013-kinds-of-parts.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 from saltwisted.errors import ConfigError
@@ -150,11 +150,15 @@ class Parts(Generic[T]):
     What is imported for one of them alone is imported when it works.
     """
 
-    def __init__(self, kind: Kind, parts: Mapping[str, T]) -> None:
+    def __init__(
+        self, kind: Kind, parts: Mapping[str, T], late: Mapping[str, Callable[[], T]] | None = None
+    ) -> None:
         """
+        @param late: makes those that are made when somebody takes them for the first time.
         @raises TypeError: a name is missing, or is one too many.
         """
-        if odd := set(kind.here) ^ parts.keys():
+        self._late = dict(late or {})
+        if odd := set(kind.here) ^ (parts.keys() | self._late.keys()):
             raise TypeError(f"{kind.option}: {', '.join(sorted(odd))}")
         self.kind = kind
         self._parts = dict(parts)
@@ -168,6 +172,8 @@ class Parts(Generic[T]):
 
         @raises ConfigError: there is none; with the name that was probably meant.
         """
+        if name in self._late:
+            self._parts[name] = self._late.pop(name)()
         try:
             return self._parts[name]
         except KeyError:

@@ -7,6 +7,8 @@ from __future__ import annotations
 import ctypes
 import os
 import pwd
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -253,6 +255,17 @@ class RegistryTests(SynchronousTestCase):
             PROOFS.take("pan")
         with self.assertRaisesRegex(ConfigError, "'yubico' is not available here: there is auto"):
             PROOFS.take("yubico")
+
+    def test_nothing_too_early(self) -> None:
+        """A worker that has judged a password of a file has imported nothing for other proofs."""
+        code = (
+            "import sys; from saltwisted.worker.process.authwork import serve\n"
+            "call = {'eauth': 'file', 'settings': {}, 'username': 'a', 'password': 'b'}\n"
+            "serve(call, None, {}); early = {'ssl', 'cryptography', 'jinja2', 'ldap3'}\n"
+            "print(*early & {*sys.modules})"
+        )
+        said = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+        self.assertEqual(said.stdout.strip(), b"")
 
     def test_all_are_tried(self) -> None:
         """Each name has a proof, options, and a test case of the contract here."""

@@ -16,7 +16,6 @@ from saltwisted.domain.eauth import Proof
 from saltwisted.errors import ConfigError
 from saltwisted.kinds import Parts
 from saltwisted.parts import ILoginProof
-from saltwisted.worker.process.oidc import Oidc
 from saltwisted.worker.process.proofs import PROOFS
 
 
@@ -56,6 +55,8 @@ def _by_browser(
     proof: Any, settings: Mapping[str, Any], payload: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The beginning or the end of a browser's login, for proofs that have such logins."""
+    from saltwisted.worker.process.oidc import Oidc
+
     if not isinstance(proof, Oidc):
         return Proof(problem=f"no browser logs in by {payload['eauth']}").plain()
     if "begin" in payload:
