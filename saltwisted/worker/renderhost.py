@@ -225,6 +225,16 @@ class RootsHost(LocalHost):
                 return full
         return None
 
+    def depends(self, path: str) -> None:
+        """Somebody else reads this file, or a directory: what is compiled depends on it."""
+        self.seen.setdefault(path, file_stamp(path))
+
+    def take(self, other: RootsHost) -> None:
+        """What is compiled depends on all that something else depended on."""
+        self.volatile |= other.volatile
+        for path, stamp in other.seen.items():
+            self.seen.setdefault(path, stamp)
+
     def forget(self) -> None:
         """Look at all files anew."""
         self.seen.clear()

@@ -21,6 +21,7 @@ from saltwisted.wire.msgpack import unpack
 from saltwisted.worker.exceptions import FileserverConfigError
 from saltwisted.worker.pillar.git import GitPillar, remotes
 from saltwisted.worker.pillar.work import PillarWorker
+from saltwisted.worker.renderhost import file_stamp
 
 
 class GitCase(SynchronousTestCase):
@@ -75,7 +76,8 @@ class GitCase(SynchronousTestCase):
         """What a minion gets."""
         worker = PillarWorker(self.options(*config, **opts))
         answer = worker.pillar({"id": "m1", "grains": {"os": "X"}, "pillarenv": pillarenv})
-        self.assertIsNone(answer["files"])
+        if "__git_pillar_fetched" not in opts:
+            self.assertIsNone(answer["files"])
         return unpack(answer["packed"])
 
     def source(self, **opts: Any) -> GitPillar:
@@ -197,6 +199,89 @@ class ManyTests(GitCase):
         for branch, pillar in found:
             said = (pillar.get("branch"), pillar.get("env"), pillar.get("one"))
             self.assertEqual(said, (branch, branch, pillar.get("two")), pillar)
+
+
+class KeptTests(GitCase):
+    """What a pillar depended on, where the master has the remotes fetched."""
+
+    def compiled(self, *config: Any, **opts: Any) -> tuple[Any, Any, Any]:
+        """A pillar, its files with their stamps, and the grains that were looked at."""
+        worker = PillarWorker(self.options(*config, __git_pillar_fetched=True, **opts))
+        answer = worker.pillar({"id": "m1", "grains": {"os": "X", "kernel": "Y"}})
+        files = answer["files"]
+        stamps = None if files is None else {os.fsdecode(path): stamp for path, stamp in files}
+        return unpack(answer["packed"]), stamps, answer["grains"]
+
+    def fetched(self) -> str:
+        """Have what is new fetched, and laid out long ago: the directory of its files."""
+        [(place, _, _)] = self.source().directories([f"master {self.repo}"], None, None)
+        for above, _, names in os.walk(os.path.dirname(os.path.dirname(place))):
+            for each in (above, *(os.path.join(above, name) for name in names)):
+                os.utime(each, (1e9, 1e9))
+        return str(place)
+
+    def test_kept(self) -> None:
+        """It depends on the commit of its branch, on the files it is made of, and their grains."""
+        self.commit({"a.sls": "x: {{ grains['os'] }}"})
+        place = self.fetched()
+
+        pillar, files, grains = self.compiled(f"master {self.repo}")
+        _, again, _ = self.compiled(f"master {self.repo}")
+
+        self.assertEqual(pillar, {"x": "X"})
+        state = os.path.join(os.path.dirname(os.path.dirname(place)), "state")
+        self.assertLessEqual({state, place + "/top.sls", place + "/a.sls"}, set(files))
+        self.assertNotIn(None, [files[state], files[place + "/a.sls"]])
+        self.assertIn("os", grains)
+        self.assertNotIn("kernel", grains)
+        self.assertEqual(again, files)
+
+    def test_listed(self) -> None:
+        """It is the same as long as the commit is, also where it has all files of a directory."""
+        self.commit({"top.sls": "base:\n  '*': ['*']\n"})
+        place = self.fetched()
+
+        _, files, _ = self.compiled(f"master {self.repo}")
+        _, again, _ = self.compiled(f"master {self.repo}")
+
+        self.assertIsNotNone(files[place])
+        self.assertEqual(again, files)
+
+    def test_new_commit(self) -> None:
+        """With the next commit of the branch it is another one, also if its files are not."""
+        self.fetched()
+        _, files, _ = self.compiled(f"master {self.repo}")
+        self.commit({"other.sls": ""})
+        place = self.fetched()
+
+        state = os.path.join(os.path.dirname(os.path.dirname(place)), "state")
+        self.assertNotEqual(files[state], list(file_stamp(state) or ()))
+
+    def test_not_there(self) -> None:
+        """What was not fetched yet may come; then it is compiled again."""
+        pillar, files, _ = self.compiled(f"master {self.repo}")
+        self.assertEqual((pillar, [*files.values()].count(None)), ({}, len(files)))
+
+        place = self.fetched()
+        self.assertIn(os.path.join(os.path.dirname(os.path.dirname(place)), "state"), files)
+
+    def test_volatile(self) -> None:
+        """What may not be kept there may not be kept here."""
+        self.commit({"a.sls": "x: {{ 8 | random_str | length }}"})
+        self.fetched()
+
+        self.assertEqual(self.compiled(f"master {self.repo}")[:2], ({"x": 8}, None))
+
+    def test_cannot_be_read(self) -> None:
+        """A commit that cannot be laid out now perhaps can the next time."""
+        place = self.fetched()
+        shutil.rmtree(place)
+        folder = os.path.dirname(os.path.dirname(place))
+        for name in os.listdir(folder):
+            if name.startswith("repo."):
+                shutil.rmtree(os.path.join(folder, name, "objects/pack"))
+
+        self.assertEqual(self.compiled(f"master {self.repo}")[:2], ({}, None))
 
 
 class StoreTests(GitCase):

@@ -31,6 +31,7 @@ from saltwisted.errors import ConfigError
 from saltwisted.worker.exceptions import FileserverConfigError
 from saltwisted.worker.git import program, repository
 from saltwisted.worker.git.program import GitError
+from saltwisted.worker.renderhost import RootsHost
 
 log = logging.getLogger(__name__)
 
@@ -60,11 +61,18 @@ class GitPillar:
     Repositories and their layouts.
 
     @param now: seconds since the epoch.
+    @param host: is told what decides which files are read.
     """
 
-    def __init__(self, opts: Mapping[str, Any], now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        opts: Mapping[str, Any],
+        now: Callable[[], float] = time.time,
+        host: RootsHost | None = None,
+    ) -> None:
         self._opts = opts
         self._now = now
+        self._host = host
         self._top = os.path.join(str(opts["cachedir"]), "git_pillar")
         self._interval = float(opts.get("git_pillar_update_interval") or 0)
 
@@ -77,6 +85,8 @@ class GitPillar:
         @raises FileserverConfigError: the configuration makes no sense.
         """
         found = []
+        if not self._opts.get(FETCHED):
+            self._is_unsure()
         for remote in remotes(config, self._opts):
             asked = pillarenv or saltenv or "base"
             base = remote.base or "master"
@@ -110,6 +120,7 @@ class GitPillar:
             place = self._laid_out(folder, os.path.join(folder, state["repo"]), commit)
         except (GitError, OSError, ValueError) as error:
             log.error("git_pillar: %s cannot be used: %s", remote.shown, error)
+            self._is_unsure()
             return None
         root = os.path.normpath(os.path.join(place, remote.root.strip("/")))
         if root != place and not root.startswith(place + os.sep):
@@ -118,6 +129,9 @@ class GitPillar:
 
     def _state(self, remote: PillarRemote, folder: str) -> dict[str, Any]:
         """What is known of a remote, brought up to date if nobody else does that."""
+        if self._host is not None:
+            # Which commit each branch has stands there, and it is replaced whole
+            self._host.depends(os.path.join(folder, repository.STATE))
         state = repository.state_of(folder)
         if self._opts.get(FETCHED) or not self._is_due(folder):
             return state
@@ -127,6 +141,11 @@ class GitPillar:
             # What is there serves on; its age shows in the log
             log.error("git_pillar: %s cannot be fetched: %s", remote.shown, error)
             return state
+
+    def _is_unsure(self) -> None:
+        """It may be another one the next time, for reasons that no file shows."""
+        if self._host is not None:
+            self._host.volatile.add("git")
 
     def _is_due(self, folder: str) -> bool:
         """Whether it is time to fetch; who is told so has to."""
@@ -156,8 +175,9 @@ class GitPillar:
         """The directory with a commit's files, made whole or not at all."""
         above = os.path.join(folder, "files")
         place = os.path.join(above, commit)
-        if os.path.isdir(place):
-            os.utime(place)
+        with suppress(FileNotFoundError):
+            # Only when it was read last: what has looked at it has not changed
+            os.utime(place, ns=(int(self._now() * 1e9), os.stat(place).st_mtime_ns))
             return place
         os.makedirs(above, mode=0o700, exist_ok=True)
         building = tempfile.mkdtemp(prefix=".new-", dir=above)
@@ -174,7 +194,7 @@ class GitPillar:
 
     def _sweep(self, above: str, keep: str) -> None:
         others = [name for name in os.listdir(above) if _COMMIT.match(name) and name != keep]
-        others.sort(key=lambda name: os.stat(os.path.join(above, name)).st_mtime)
+        others.sort(key=lambda name: os.stat(os.path.join(above, name)).st_atime)
         for name in others[:-KEPT]:
             shutil.rmtree(os.path.join(above, name), ignore_errors=True)
 
@@ -287,13 +307,15 @@ def compile_branches(
     saltenv: str | None,
     pillarenv: str | None,
     compile_roots: Callable[[str, list[str]], Mapping[str, Any]],
+    host: RootsHost | None = None,
 ) -> Any:
     """
     The pillar of all remotes, each by its own top file, merged in their order.
 
     @param compile_roots: compiles for an environment and its directories.
+    @param host: is told what decides which those are.
     """
-    places = GitPillar(opts).directories(config, saltenv, pillarenv)
+    places = GitPillar(opts, host=host).directories(config, saltenv, pillarenv)
     merged: Any = {}
     for place, env, mounted in places:
         if mounted or (pillarenv and env != pillarenv):

@@ -132,10 +132,14 @@ def git(sources: PillarHost) -> Callable[..., Any]:
         """C{repos}: C{"branch url"}, or that as a key with parameters."""
         from saltwisted.worker.pillar.git import compile_branches
 
-        sources.host.volatile.add("git")
         assert sources.compile_roots is not None
         return compile_branches(
-            sources.opts, list(repos), sources.saltenv, sources.pillarenv, sources.compile_roots
+            sources.opts,
+            list(repos),
+            sources.saltenv,
+            sources.pillarenv,
+            sources.compile_roots,
+            sources.host,
         )
 
     return ext_pillar

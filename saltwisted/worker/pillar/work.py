@@ -60,9 +60,10 @@ def grains_of(grains: Mapping[str, Any], minion: str) -> dict[str, Any]:
     """
     What templates see as grains.
 
-    Grains of this very machine stay as they are: they compute themselves when they are read.
+    Grains of this very machine stay as they are: they compute themselves when they are read. So do
+    those of a pillar that this one is a part of, which has to know what was looked at here.
     """
-    if isinstance(grains, Grains) and grains.get("id") == minion:
+    if isinstance(grains, (Grains, UsedGrains)) and grains.get("id") == minion:
         return grains
     return UsedGrains({**grains, "id": minion})
 
@@ -178,7 +179,10 @@ class Compilation:
         return ""
 
     def _compile_roots(self, env: str, roots: list[str]) -> Mapping[str, Any]:
-        """The pillar of one environment from other directories, without external pillars."""
+        """
+        The pillar of one environment from other directories, without external pillars. This one
+        depends on what that one does.
+        """
         worker = self._worker.sibling({"pillar_roots": {env: roots}})
         inner = Compilation(
             worker,
@@ -190,6 +194,7 @@ class Compilation:
             },
         )
         compiled = inner.compiler.compile(ext=False)
+        self.host.take(inner.host)
         for line in compiled.summaries:
             log.error("git_pillar: %s", line)
         return compiled.pillar
