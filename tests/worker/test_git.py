@@ -142,9 +142,10 @@ class FetchTests(FetchTestCase):
     def test_nothing_new(self) -> None:
         """
         Where a remote has nothing new it is asked for its refs, and nothing else is done, however
-        many there are; where it has, git fetches.
+        many there are: no quarantine is made. Where it has, git fetches.
         """
         started: list[str] = []
+        made: list[str] = []
         real = program.outcome
 
         def outcome(args: Any, *rest: Any, **more: Any) -> Any:
@@ -156,9 +157,12 @@ class FetchTests(FetchTestCase):
         self.repo.git("update-ref", "--stdin", data=rows.encode())
         state = self.fetch()["state"]
         self.patch(program, "outcome", outcome)
+        empty = repository.skeleton
+        self.patch(repository, "skeleton", lambda path: (made.append(path), empty(path)))
 
         self.assertEqual(self.fetch()["state"], state)
         self.assertEqual(started, ["ls-remote"])
+        self.assertEqual(made, [])
         for change in (
             ("branch", "--quiet", "-D", "b7"),
             ("tag", "-d", "v1"),
@@ -172,6 +176,7 @@ class FetchTests(FetchTestCase):
             told = self.repo.git("for-each-ref", "--format=%(refname:short)", "refs/heads")
             names = {ref.rpartition("/")[2] for ref in refs if ref.startswith("refs/remotes")}
             self.assertEqual(names, set(told.split()))
+        self.assertEqual(len(made), 4)
         self.assertEqual(refs[MASTER], self.repo.git("rev-parse", "HEAD"))
 
     def test_nothing_new_damaged(self) -> None:

@@ -21,17 +21,18 @@ _PACK, _INDEX = b"PACK\0\0\0\2", b"\377tOc\0\0\0\2"
 
 
 def heard(
-    quarantine: str, request: Mapping[str, Any], environ: Mapping[str, str], seconds: float
+    repo: str, request: Mapping[str, Any], environ: Mapping[str, str], seconds: float
 ) -> dict[str, str] | None:
     """
     The refs that there would be after a fetch; C{None} where only a fetch can say.
 
+    @param repo: the repository that it is fetched into; nothing is written to it.
     @param request: C{url} and C{refspecs}.
     @raises GitError: the remote cannot be asked.
     """
     refspecs = list(request["refspecs"])
     kinds = ["--heads", "--tags"] if is_narrow(refspecs) else []
-    args = ["--git-dir", quarantine, "ls-remote", "--quiet", "--refs", *kinds]
+    args = ["--git-dir", repo, "ls-remote", "--quiet", "--refs", *kinds]
     pieces: list[bytes] = []
     left = MOST_TOLD
 

@@ -97,7 +97,11 @@ class Taking(repository.Fetch):
     def _keeps(self) -> str:
         return str(self._request.get("pack") or "")
 
-    def _ask(self, quarantine: str, repo: str) -> dict[str, str]:
+    def _has_all(self, repo: str) -> bool:
+        """What came has to be looked at."""
+        return False
+
+    def _ask(self, quarantine: str) -> dict[str, str]:
         """Have git look at what has come."""
         refs = {str(ref): str(oid) for ref, oid in self._request["refs"].items()}
         environ = program.environment({})

@@ -11,6 +11,7 @@ A folder of a remote has these names in it:
     when it has failed, or at the next fetch if it was killed.
   - C{state}: the name of the repository that counts, its refs with their commits, which objects are
     large, and how the last fetch went. It is replaced last: what it says is there.
+  - C{ask}: the program that tells git passwords, where the remote wants some; it has none in it.
   - C{files}: large files that were asked for, each by the name of its object.
   - C{packs} and C{incoming-*}: what is sent to another node of a cluster, and comes from one
     (L{saltwisted.worker.git.packs}).
@@ -37,7 +38,7 @@ from saltwisted.worker.git import news, program
 from saltwisted.worker.git.program import GitError
 from saltwisted.worker.git.signatures import Judge, judged
 
-STATE, LOCK, FILES = "state", "lock", "files"
+STATE, LOCK, FILES, ASK = "state", "lock", "files", "ask"
 QUARANTINE, INCOMING = "quarantine-", "incoming-"
 LARGE = 64 * 1024
 """Bytes above which a blob is no longer read by whoever wants it at once."""
@@ -77,10 +78,10 @@ def state_of(folder: str) -> dict[str, Any]:
     return state if isinstance(state, dict) and "repo" in state else {}
 
 
-def replace(path: str, data: bytes) -> None:
+def replace(path: str, data: bytes, mode: int = 0o600) -> None:
     """A file is its old content or its new one, also after the power has failed."""
     temporary = f"{path}.{secrets.token_hex(8)}"
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         with open(fd, "wb") as file:
             file.write(data)
@@ -126,7 +127,7 @@ def sweep(folder: str, keep: str, besides: str = "") -> list[str]:
         old = name.startswith("repo.") and name != keep
         if old or (name.startswith(QUARANTINE) and not _is_used(path)):
             shutil.rmtree(path, ignore_errors=True)
-        elif name.startswith((STATE + ".", INCOMING)) and name != besides:
+        elif name.startswith((STATE + ".", ASK + ".", INCOMING)) and name != besides:
             with suppress(OSError):
                 os.unlink(path)
     for above, folders, names in os.walk(os.path.join(folder, keep)) if keep else ():
@@ -211,13 +212,16 @@ class Fetch:
                     self._begin_judging()
                 fresh = self._request.get("fresh")
                 repo = "" if fresh else str(self.state.get("repo", ""))
-                quarantine = self._borrow(repo)
             # Whoever is asked may say nothing for minutes: the lock is for what is done here
-            refs = self._ask(quarantine, repo)
+            self._until = time.monotonic() + self._seconds
+            if repo and self._has_all(repo):
+                return self.state
             with locked(self._folder):
-                now = self._state()
-                if repo and now.get("repo") != repo:
-                    raise GitError("the repository was made anew meanwhile")
+                self._is_still(repo)
+                quarantine = self._borrow(repo)
+            refs = self._ask(quarantine)
+            with locked(self._folder):
+                now = self._is_still(repo)
                 # Two that begin at once do not make two
                 is_fresh = bool(fresh) or "repo" not in now
                 self.state = now = {**now, **self._less}
@@ -234,6 +238,13 @@ class Fetch:
         if state and not os.path.isdir(os.path.join(self._folder, state["repo"], "objects")):
             return {}
         return state
+
+    def _is_still(self, repo: str) -> dict[str, Any]:
+        """What is known now; it has to be of the same repository."""
+        now = self._state()
+        if repo and now.get("repo") != repo:
+            raise GitError("the repository was made anew meanwhile")
+        return now
 
     def _keeps(self) -> str:
         """What is not swept away though nobody holds it."""
@@ -274,12 +285,9 @@ class Fetch:
         state = before
         if is_fresh:
             state = {"repo": self._fresh(), "refs": {}, "large": {}}
-        pins = sorted(self._request.get("pins") or ()) if self._judge else []
-        seen = {ref: tip[0] for ref, tip in state["refs"].items()}
+        pins = self._pins()
         aside = self._request.get("aside") or {}
-        same = refs == state.get("seen", seen) and pins == state.get("pins", [])
-        same = same and all(state.get(name) == value for name, value in aside.items())
-        if same and not packs and "at" in state:
+        if not packs and self._is_same(refs, state):
             return state
         large = {**state["large"], **self._large(quarantine, packs)}
         if self._request.get("copy"):
@@ -304,6 +312,16 @@ class Fetch:
         point(repo, named(kept, {ref: tip[0] for ref, tip in old.items()}))
         replace(os.path.join(self._folder, STATE), msgpack.packb(kept))
         return {**new, "served": old}
+
+    def _pins(self) -> list[str]:
+        return sorted(self._request.get("pins") or ()) if self._judge else []
+
+    def _is_same(self, refs: Mapping[str, str], state: Mapping[str, Any]) -> bool:
+        """Whether all that would count after a fetch counts already."""
+        aside = self._request.get("aside") or {}
+        same = refs == _seen(state) and self._pins() == state.get("pins", [])
+        same = same and all(state.get(name) == value for name, value in aside.items())
+        return same and "at" in state
 
     def _known(self, quarantine: str, refs: Mapping[str, Sequence[str]]) -> dict[str, str]:
         """Those of some refs whose objects have come."""
@@ -368,26 +386,44 @@ class Fetch:
         shutil.rmtree(quarantine, ignore_errors=True)
         self._held.close()
 
-    def _ask(self, quarantine: str, repo: str) -> dict[str, str]:
-        """Have git fetch, if there is anything new; the refs that there are then."""
+    def _has_all(self, repo: str) -> bool:
+        """Whether all that the remote has counts already. Nothing is made to find that out."""
+        if self._request.get("copy"):
+            return False
+        request, environ = self._reach()
+        path, had = os.path.join(self._folder, repo), _seen(self.state)
+        try:
+            told = news.heard(path, request, environ, self._seconds)
+        except GitError as error:
+            raise GitError(explain(error.text, request)) from None
+        if told != had or not news.is_whole(path, had.values()):
+            return False
+        with locked(self._folder):
+            self.state = {**self._is_still(repo), **self._less}
+            return self._is_same(had, self.state)
+
+    def _reach(self) -> tuple[dict[str, Any], dict[str, str]]:
+        """How the remote is reached, and the environment of a git that reaches it."""
         request = program.apart(self._request)
-        ask = os.path.join(quarantine, "ask")
-        fd = os.open(ask, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700)
-        with open(fd, "w") as file:
-            file.write(program.ASK)
+        if not (request.get("password") or request.get("passphrase")):
+            return request, program.environment(request)
+        # The same for all times, and nothing in it is secret: who holds no lock may make it, too
+        ask = os.path.join(self._folder, ASK)
+        with suppress(OSError), open(ask, encoding="ascii") as file:
+            if file.read() == program.ASK:
+                return request, program.environment(request, ask)
+        replace(ask, program.ASK.encode(), 0o700)
+        return request, program.environment(request, ask)
+
+    def _ask(self, quarantine: str) -> dict[str, str]:
+        """Have git fetch; the refs that there are then."""
+        request, environ = self._reach()
         args = ["--git-dir", quarantine, "fetch", "--quiet", "--prune", "--no-tags", "--force"]
         args += ["--no-write-fetch-head", "--no-auto-maintenance", "--end-of-options"]
         args += [request["url"], *request["refspecs"]]
-        environ = program.environment(request, ask)
-        most, until = int(request.get("most") or 0), time.monotonic() + self._seconds
+        most, left = int(request.get("most") or 0), math.ceil(self._until - time.monotonic())
         try:
-            if repo and not self._request.get("copy"):
-                tips = self.state["refs"].items()
-                had: dict[str, str] = self.state.get("seen", {ref: tip[0] for ref, tip in tips})
-                told = news.heard(quarantine, request, environ, self._seconds)
-                if told == had and news.is_whole(os.path.join(self._folder, repo), had.values()):
-                    return had
-            program.run(args, environ, seconds=math.ceil(until - time.monotonic()), most=most)
+            program.run(args, environ, seconds=left, most=most)
         except GitError as error:
             if most and self._reached(quarantine, most):
                 raise GitError(f"the remote sent more than {most >> 20} MiB in one fetch") from None
@@ -472,6 +508,12 @@ def point(repo: str, refs: Mapping[str, str]) -> None:
     lines = [f"{oid} {ref}\n" for ref, oid in sorted(refs.items())]
     text = "# pack-refs with: sorted \n" + "".join(lines)
     replace(os.path.join(repo, "packed-refs"), text.encode(errors="surrogateescape"))
+
+
+def _seen(state: Mapping[str, Any]) -> dict[str, str]:
+    """The refs that the remote had when it was fetched."""
+    seen: dict[str, str] = state.get("seen", {ref: tip[0] for ref, tip in state["refs"].items()})
+    return seen
 
 
 def named(state: Mapping[str, Any], refs: Mapping[str, str]) -> dict[str, str]:
