@@ -22,6 +22,7 @@ The daemon's side is C{transports.workers}; what a child does is L{saltwisted.wo
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import select
@@ -224,10 +225,21 @@ def _become(link: socket.socket, preload: Iterable[str]) -> NoReturn:
             modulefiles.preload([module], kind)
         else:
             import_module(name)
-    gc.collect()
-    gc.freeze()
+    _settle()
     gc.enable()
     WarmParent(link).serve()
+
+
+def _settle() -> None:
+    """
+    What was imported stays as it is: children share it. What importing has left over is given back,
+    some two mebibytes that each child would have as well.
+    """
+    gc.collect()
+    gc.freeze()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def _only_descriptor(link: socket.socket) -> socket.socket:
@@ -367,8 +379,7 @@ class WarmParent:
                 prepare()
         except Exception:
             return
-        gc.collect()
-        gc.freeze()
+        _settle()
 
     def _leave(self) -> None:
         """In the child: nothing of the parent's stays."""
