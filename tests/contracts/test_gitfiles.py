@@ -21,6 +21,7 @@ from saltwisted.config.options import MasterConfig
 from saltwisted.domain.git.mapping import Tip
 from saltwisted.errors import ConfigError, StoreError
 from saltwisted.parts import IFileSource
+from saltwisted.stores.git import source as module
 from saltwisted.stores.git.objects import Repository, library
 from saltwisted.stores.git.source import GitFiles, GitView, Served
 from saltwisted.stores.roots.tree import Listing
@@ -306,6 +307,50 @@ class DamageTests(GitSourceTestCase):
 
         self.assertTrue(work.serve(request)["damaged"])
         self.assertEqual(os.listdir(self.path("cache", "source", "files")), [])
+
+
+class KeptListTests(GitSourceTestCase):
+    """What lists that were made take in memory."""
+
+    def branches(self, *names: str) -> GitFiles:
+        """A source with a branch of each name, each with a file that no other has."""
+        repo = self.repo()
+        repo.commit({"a": b"1", "d/b": b"2"})
+        for name in names:
+            repo.git("checkout", "--quiet", "-b", name, "master")
+            repo.commit({f"{name}.txt": b"3"})
+        return self.serving(repo)
+
+    def test_alike(self) -> None:
+        """What two commits have in common is kept once, the whole list if nothing differs."""
+        repo = self.repo()
+        repo.commit({"a": b"1", "d/b": b"2"})
+        repo.git("checkout", "--quiet", "-b", "dev")
+        repo.commit({"a": b"other"})
+        repo.git("checkout", "--quiet", "-b", "more")
+        repo.commit({"c": b"3"})
+        source = self.serving(repo)
+
+        base, dev, more = (self.value(source.listing(env)) for env in ("base", "dev", "more"))
+
+        self.assertEqual((base.files, more.files), (("a", "d/b"), ("a", "c", "d/b")))
+        self.assertIs(dev.files, base.files)
+        self.assertIs(more.files[2], base.files[1])
+        self.assertIs(more.dirs, base.dirs)
+
+    def test_bounded(self) -> None:
+        """Lists are forgotten when they have too many names together; who asks gets his."""
+        self.patch(module, "_MOST_NAMES", 10)
+        envs = [f"b{number}" for number in range(9)]
+        source = self.branches(*envs)
+
+        for _ in range(2):
+            for env in envs:
+                names = self.value(source.listing(env)).files
+                self.assertEqual(set(names), {"a", "d/b", f"{env}.txt"})
+
+        kept = source._listings.values()
+        self.assertLessEqual(sum(len(each.files) + len(each.dirs) for each in kept), 10)
 
 
 class ColdTests(GitSourceTestCase):
