@@ -388,11 +388,15 @@ class GitUpdates:
     async def _ask(self, watched: Watched) -> Any:
         request = self.request(watched.shared)
         looking = request["seconds"] if watched.remotes[0].verify else 0.0
+        had = watched.state
+        request["had"] = [had["at"], len(had["large"])] if "at" in had else []
         call = (FETCH_ENTRY, request, request["seconds"] + looking + PATIENCE)
         self._counters["git:fetches"] += 1
         if watched.failures:
-            return await self._doubtful.run(self._worker.call, *call)
-        return await self._worker.call(*call)
+            answer = await self._doubtful.run(self._worker.call, *call)
+        else:
+            answer = await self._worker.call(*call)
+        return {**answer, "state": had} if answer.get("same") else answer
 
     def _failed(self, watched: Watched, text: str) -> None:
         self._counters["git:failed"] += 1

@@ -179,6 +179,17 @@ class FetchTests(FetchTestCase):
         self.assertEqual(len(made), 4)
         self.assertEqual(refs[MASTER], self.repo.git("rev-parse", "HEAD"))
 
+    def test_same(self) -> None:
+        """Who knows already what the remote has is told that it is the same, and not all of it."""
+        state = self.fetch()["state"]
+        had = [state["at"], len(state["large"])]
+
+        self.assertEqual(self.fetch(had=had), {"same": True, "locks": []})
+        self.assertEqual(self.fetch(had=[])["state"], state)
+        second = self.repo.commit({"top.sls": b"2"})
+        self.assertEqual(self.refs(self.fetch(had=had, now=state["at"] + 1)), {MASTER: second})
+        self.assertIn("state", self.fetch(had=had))
+
     def test_nothing_new_damaged(self) -> None:
         """A pack that is cut off, or gone, is found by the next fetch, though nothing is new."""
         state = self.fetch()["state"]
