@@ -12,8 +12,6 @@ import json
 import pprint
 from collections.abc import Callable
 from typing import Any
-from xml.dom import minidom
-from xml.etree.ElementTree import Element, SubElement, tostring
 
 from jinja2 import Environment, TemplateRuntimeError, nodes
 from jinja2.environment import TemplateModule
@@ -71,6 +69,10 @@ def format_xml(value: Any) -> Markup:
 
     @raises TemplateRuntimeError: the value is neither a map nor a list.
     """
+    # Few templates want it, and each process that renders would have it in memory
+    from xml.dom import minidom
+    from xml.etree.ElementTree import tostring
+
     root = _xml_tree(_xml_pairs(value), None)
     document = minidom.parseString(tostring(root))  # noqa: S318 - our own output
     return Markup(document.toprettyxml(indent=" "))  # noqa: S704
@@ -85,6 +87,8 @@ def _xml_pairs(value: Any) -> Any:
 
 
 def _xml_tree(pairs: Any, parent: Any) -> Any:
+    from xml.etree.ElementTree import Element, SubElement
+
     made: Any = None
     for tag, inner in pairs:
         if isinstance(inner, list):
