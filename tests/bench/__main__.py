@@ -73,6 +73,21 @@ TARGETS = {
     "wait of minions beside 64 clients, p99 ms more": 5.0,
     "API event, by listener": 0.1,
     "API memory with 200 listeners, MiB more": 20.0,
+    "git: update, cold, CPU s": 0.3,
+    "git: start to the first file, s": 3.0,
+    "git: disk, times the repository": 1.2,
+    "git: memory at rest, MiB PSS": 80.0,
+    "git: memory after the first minion, MiB PSS": 80.0,
+    "git: file hash, small": 0.12,
+    "git: file hash, 10 MiB": 0.12,
+    "git: 10 MiB file": 25.0,
+    "git: list of 10 000 files, cached": 2.0,
+    "git: list of 10 000 files, cold": 20.0,
+    "git: eight at once on a first use, wrong": 0.0,
+    "git: pillar, nothing changed": 0.8,
+    "git: memory loaded, MiB PSS": 80.0,
+    "git: update, nothing new": 10.0,
+    "git: push to visible by update, s": 1.0,
     "minion at rest, MiB PSS": 60.0,
     "test.ping, published to returned, ms": 20.0,
     "salt-call --local test.ping, s": 0.25,
@@ -123,7 +138,7 @@ def main() -> None:
     )
     parser.add_argument("--seconds", type=int, default=5, help="of each load without an end")
     parser.add_argument(
-        "--only", nargs="*", default=[], help="sections: startup few signins ... reactor api minion"
+        "--only", nargs="*", default=[], help="sections: startup few ... reactor api git minion"
     )
     options = parser.parse_args()
     if not os.path.exists(options.swarm):

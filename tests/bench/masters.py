@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tests.bench import api, reactor
+from tests.bench import api, gitfs, reactor
 from tests.bench.machine import pss_mib
 from tests.harness import ROOT, OurMaster, OurMinion, StockMaster, StockMinion, until
 
@@ -164,7 +164,7 @@ class MasterBench:
         """All sections, or those named."""
         sections: list[Callable[[], None]] = [
             self.startup, self.few, self.signins, self.many, self.files, self.pillars, self.idle,
-            self.command, self.flood, self.reactor, self.api,
+            self.command, self.flood, self.reactor, self.api, self.git,
         ]  # fmt: skip
         if self.kind == DEBIAN:
             sections = [self.startup, self.few, self.signins, self.files, self.pillars]
@@ -186,7 +186,7 @@ class MasterBench:
             began = time.monotonic()
             master.start()
             self.master = master
-            until("the port", self._listens, every=0.005)
+            until("the port", self.listens, every=0.005)
             self.swarm("auth", "-n", "1")
             times.append(time.monotonic() - began)
             time.sleep(1)
@@ -202,7 +202,8 @@ class MasterBench:
         self.swarm("auth", "-n", "1")
         return time.monotonic() - began
 
-    def _listens(self) -> bool:
+    def listens(self) -> bool:
+        """Whether its request port takes connections."""
         with socket.socket() as sock:
             return sock.connect_ex(("127.0.0.1", self.master.ret_port)) == 0
 
@@ -315,6 +316,10 @@ class MasterBench:
     def api(self) -> None:
         """What requests of the HTTP API cost."""
         api.section(self)
+
+    def git(self) -> None:
+        """What files and pillar from a git repository cost."""
+        gitfs.section(self)
 
     def flood(self) -> None:
         """How long eight minions wait for their answers while a stranger floods the port."""
