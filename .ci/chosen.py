@@ -28,9 +28,10 @@ class Suite:
     """
     @ivar options: C{debian}: on Debian's own packages; C{bare}: without stock peers, as the
         README's command runs them; C{rest}: all that other bare suites leave of it; C{more}: of its
-        modules only the classes that do more here than there; C{pair}: beside one other at most;
-        C{alone}: with nothing beside it; C{idle}: beside all, at the lowest priority; C{long}: only
-        with C{--long}.
+        modules only the classes that do more here than there; C{seeds}: whole modules which
+        differ there in the number of their seeds alone, so that those are played here only;
+        C{pair}: beside one other at most; C{alone}: with nothing beside it; C{idle}: beside all, at
+        the lowest priority; C{long}: only with C{--long}.
     """
 
     name: str
@@ -79,6 +80,7 @@ def rest(suite: Suite, suites: list[Suite]) -> list[str]:
         test
         for other in suites
         if other.options & {"bare", "debian"} == kind
+        or ("seeds" in other.options and "debian" not in kind)
         for test in other.tests
     }
 

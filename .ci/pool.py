@@ -33,6 +33,8 @@ from chosen import HERE, ROOT, Suite, read
 
 UNRUN = b"was never awaited"
 NO_PEER = "SALTWISTED_PEERS is not set"
+SILENT = 7200.0 if os.environ.get("SALTWISTED_LONG") == "1" else 1200.0
+"""Seconds in which a suite says nothing, after which it hangs, and is ended."""
 AT_ONCE = 3
 """
 Suites side by side for each processor. One of real nodes uses a third of a processor.
@@ -155,7 +157,17 @@ class Runner:
             # Where the kernel groups processes by session, niceness counts only within a group
             with suppress(OSError):
                 Path(f"/proc/{process.pid}/autogroup").write_text("19")
-        _, status, used = os.wait4(process.pid, 0)
+        size, since = 0, time.monotonic()
+        while True:
+            pid, status, used = os.wait4(process.pid, os.WNOHANG)
+            if pid:
+                break
+            if (now_said := os.fstat(out).st_size) != size:
+                size, since = now_said, time.monotonic()
+            elif time.monotonic() - since > SILENT:
+                os.write(out, b"\nIt has said nothing for so long that it hangs.\n")
+                process.kill()
+            time.sleep(0.2)
         self.idle.discard(process.pid)
         process.returncode = os.waitstatus_to_exitcode(status)
         return process.returncode, used.ru_utime + used.ru_stime

@@ -73,10 +73,20 @@ class SuiteTests(SynchronousTestCase):
         return sum(module == part or module.startswith(f"{part}.") for part in parts)
 
     def test_all_on_the_newest(self) -> None:
-        """The suites without stock peers run each module once, as README's command does."""
-        parts = self.parts("bare")
+        """
+        The suites without stock peers run each module once, as README's command does; but for the
+        simulations whose first seeds those beside stock play as well.
+        """
+        suites = self.chosen.read(ROOT / ".ci/suites")
+        seeds = [test for one in suites if "seeds" in one.options for test in one.tests]
+        parts = [*self.parts("bare"), *seeds]
 
         self.assertEqual([one for one in self.modules() if self.runs(one, parts) != 1], [])
+        for one in seeds:
+            text = (ROOT / one.replace(".", "/")).with_suffix(".py").read_text()
+            self.assertRegex(text, r"from tests\.sim\.play import .*\bcount\b", one)
+            self.assertNotIn("PEERS", text, one)
+            self.assertNotIn("peer_venv", text, one)
 
     def test_all_on_debian(self) -> None:
         """With C{--long} the same holds on Debian's packages; else nothing runs twice there."""
