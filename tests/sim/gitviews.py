@@ -60,13 +60,17 @@ class Copy:
     """The repository of one node (C{IGitCopy})."""
 
     shared = shown = KEY
-    is_pillar = False
     error = ""
 
     def __init__(self, node: Node) -> None:
         self._node = node
         self.folder = node.disk.folder
         self.state: Mapping[str, Any] = dict(node.disk.state)
+
+    @property
+    def is_pillar(self) -> bool:
+        """Of which kind all are."""
+        return self._node.world.is_pillar
 
 
 class Link:
@@ -139,7 +143,7 @@ class Node:
         self.is_fetching = False
         exchange = Exchange(
             self,  # type: ignore[arg-type]
-            lambda node, pillar: True,
+            world.may_have,
             self._work,
             lambda function, *args: maybeDeferred(function, *args),
             lambda: self,  # type: ignore[arg-type,return-value]
@@ -152,8 +156,8 @@ class Node:
             peers=self,  # type: ignore[arg-type]
             exchange=exchange,
             updates=lambda: self,  # type: ignore[arg-type,return-value]
-            may_write=lambda node: True,
-            may_have=lambda node, pillar: True,
+            may_write=lambda node: node not in world.read_only,
+            may_have=world.may_have,
         )
         self.sharing = GitSharing(ground, self, lambda: 30.0)  # type: ignore[arg-type]
         self.backing = Backing(ground, self.sharing)
@@ -209,6 +213,10 @@ class Node:
         """It has the duty."""
         if self._duty is not None:
             self._duty[0](Claim(key="duty/git", term=term, holder=self.name, until=0.0))
+
+    def said_by(self, node: str, word: str, question: Mapping[str, Any]) -> Deferred[bytes]:
+        """What this node answers another one, that may be anything but honest."""
+        return maybeDeferred(self.answer, word, node, pack_bin(dict(question)))
 
     # updates and copies
 
@@ -319,8 +327,15 @@ class World:
     @ivar blind: nodes that do not reach the remote.
     """
 
-    def __init__(self, seed: int, folder: str) -> None:
+    def __init__(
+        self, seed: int, folder: str, is_pillar: bool = False, denied: str = "", read_only: str = ""
+    ) -> None:
+        """
+        @param is_pillar: whether the remote is one of C{git_pillar}.
+        @param denied: nodes that may have no pillars, and C{read_only}: that say nothing to others.
+        """
         self.dice = random.Random(seed)
+        self.is_pillar, self.denied, self.read_only = is_pillar, denied, read_only
         self.clock = Clock()
         self.slow = 0.0
         self.head = 1
@@ -336,6 +351,10 @@ class World:
             disk = Disk(os.path.join(folder, name))
             os.makedirs(disk.folder)
             self.start(name, disk)
+
+    def may_have(self, node: str, pillar: bool) -> bool:
+        """Whether a node may have something of this kind."""
+        return not (pillar and node in self.denied)
 
     def know(self, version: Version, plain: Mapping[str, Any]) -> None:
         """One version is the same on all nodes."""
@@ -420,7 +439,7 @@ class World:
                 self._have_fetched(node)
 
     def _have_fetched(self, node: Node) -> None:
-        if not node.is_alive or node.is_fetching or not node.sharing.fetches(False):
+        if not node.is_alive or node.is_fetching or not node.sharing.fetches(self.is_pillar):
             return
         node.is_fetching = True
 

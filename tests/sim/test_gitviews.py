@@ -12,12 +12,15 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.git import following as following_module
 from saltwisted.cluster.git import sharing as sharing_module
+from saltwisted.cluster.git.backing import BACK_TO
+from saltwisted.cluster.git.exchange import PACK, REFS
 from saltwisted.cluster.git.ground import served
-from saltwisted.cluster.git.hearsay import Hearsay
-from saltwisted.cluster.git.sharing import BESIDE, FIRST
-from saltwisted.domain.git.agreement import Do, Version
+from saltwisted.cluster.git.hearsay import HERE, Hearsay
+from saltwisted.cluster.git.sharing import BESIDE, FIRST, OFFER, UPDATE
+from saltwisted.cluster.git.turns import FETCH
+from saltwisted.domain.git.agreement import Do, Version, shown
 from tests.harness import scratch
-from tests.sim.gitviews import NAMES, REF, Copy, Node, World, chaos, commit, heal
+from tests.sim.gitviews import KEY, NAMES, REF, Copy, Node, World, chaos, commit, heal
 
 SEEDS = range(40)
 
@@ -25,9 +28,9 @@ SEEDS = range(40)
 class GitViewTests(SynchronousTestCase):
     """Three nodes and one remote."""
 
-    def world(self, seed: int) -> World:
+    def world(self, seed: int, **how: Any) -> World:
         """Nodes that have just begun."""
-        world = World(seed, scratch(self))
+        world = World(seed, scratch(self), **how)
         self.addCleanup(lambda: [n.sharing.stopService().close() for n in world.nodes.values()])
         return world
 
@@ -89,6 +92,68 @@ class GitViewTests(SynchronousTestCase):
             self.assertEqual(node.sharing.problems(), [])
             self.assertGreater(node.served, before[0])
         self.assertEqual(world.broken, [])
+
+    def test_without_pillars(self) -> None:
+        """
+        T-GIT-10: a member without the right to pillars gets no object, ref, error or version of
+        C{git_pillar}, whatever it asks for, and never fetches.
+        """
+        world = self.world(6, is_pillar=True, denied="c")
+        world.run(30)
+        world.head += 1
+        world.run(30)
+        tip = commit(world.head)
+
+        denied, others = world.nodes["c"], [world.nodes[name] for name in "ab"]
+        self.assertEqual({shown(node.copy.state)[REF][0] for node in others}, {tip})
+        self.assertEqual((denied.disk.objects, dict(denied.copy.state)), (set(), {}))
+        self.assertFalse(denied.sharing.fetches(True))
+        for node in others:
+            heard = denied.sharing._hearsay.heard[node.name]
+            self.assertEqual(dict(heard.serves), {})
+            for word, more in (
+                (REFS, {"version": list(node.served)}),
+                (PACK, {"wants": [tip], "haves": []}),
+                (OFFER, {"refs": {}, "version": [9, 9, 9]}),
+                (UPDATE, {}),
+                (FETCH, {}),
+                (BACK_TO, {"tips": {REF: [tip] * 3}}),
+            ):
+                refused = node.said_by("c", word, {"key": KEY, **more})
+                self.assertIn("no pillars", str(self.failureResultOf(refused).value), word)
+
+    def test_read_only(self) -> None:
+        """
+        T-GIT-10: what a member without the right to write says of versions, of who fetches and of
+        what to serve counts for nothing; it never fetches, and serves what the others do.
+        """
+        world = self.world(7, read_only="c")
+        world.run(30)
+        (before,) = world.served()
+        forged, tip = world.nodes["c"], commit(999)
+        forged.disk.objects.add(tip)
+        forged.copy.state = {"repo": "r", "refs": {REF: [tip] * 3}, "version": [99, 9, 9]}
+        for node in (world.nodes["a"], world.nodes["b"]):
+            said = {"serves": {KEY: [99, 9, 9]}, "terms": [10**6, 10**6], "errors": {KEY: "x"}}
+            self.successResultOf(node.said_by("c", HERE, said))
+            self.assertIn(node.sharing._hearsay.fetcher(False), ("", "a", "b"))
+            for word, more in (
+                (OFFER, {"refs": {REF: tip}, "version": [99, 9, 9]}),
+                (BACK_TO, {"tips": {REF: [tip] * 3}}),
+                (FETCH, {}),
+            ):
+                refused = node.said_by("c", word, {"key": KEY, **more})
+                self.assertIn("read-only", str(self.failureResultOf(refused).value), word)
+        forged.copy.state = {"repo": "r", "refs": {}, "version": []}
+        world.head += 1
+        world.run(30)
+
+        self.assertEqual({tip for _, tip in world.served()}, {commit(world.head)})
+        self.assertGreater(world.nodes["a"].served, before[0])
+        for name in "ab":
+            world.kill(name)
+        world.run(30)
+        self.assertFalse(forged.sharing.fetches(False))
 
     def test_start(self) -> None:
         """

@@ -73,12 +73,15 @@ class Hearsay:
         self.newest[shared] = max(self.newest.get(shared, NONE), version)
 
     def fetcher(self, pillar: bool) -> str:
-        """The linked node that fetches, as it says itself; C{""} for none."""
+        """The linked node that fetches, as it says itself, and may; C{""} for none."""
+        ground = self._ground
         found = [
             (term, link.node)
-            for link in self._ground.peers.links()
+            for link in ground.peers.links()
             if (said := self.heard.get(link.node)) is not None
             and (term := said.terms.get(pillar, 0))
+            and ground.may_write(link.node)
+            and ground.may_have(link.node, pillar)
         ]
         return max(found)[1] if found else ""
 
@@ -102,8 +105,14 @@ class Hearsay:
         ]
         return sorted(found, key=lambda pair: pair[0], reverse=True)
 
-    def _here(self) -> bytes:
-        copies = self._ground.copies()
+    def _here(self, node: str) -> bytes:
+        """What another node is told; of repositories that it may not have nothing."""
+        may_have = self._ground.may_have
+        copies = {
+            key: copy
+            for key, copy in self._ground.copies().items()
+            if may_have(node, copy.is_pillar)
+        }
         errors = {key: copy.error for key, copy in copies.items() if self._term(copy.is_pillar)}
         return pack_bin(
             {
@@ -117,13 +126,12 @@ class Hearsay:
     def tell_all(self) -> None:
         """Say to all what is served here."""
         if self._is_running:
-            body = self._here()
             for link in self._ground.peers.links():
-                link.tell(HERE, body)
+                link.tell(HERE, self._here(link.node))
 
     def _linked(self, link: IPeerLink, up: bool) -> None:
         if up and self._is_running:
-            link.tell(HERE, self._here())
+            link.tell(HERE, self._here(link.node))
 
     def _told(self, node: str, body: bytes) -> None:
         said = unpack_bin(body)
@@ -137,7 +145,7 @@ class Hearsay:
         self.heard[node] = Heard(serves, str(said.get("generation", ""))[:64], _terms(said))
         if is_first and self._is_running and (link := self._ground.link(node)) is not None:
             # The link may have come up before this node could say anything
-            link.tell(HERE, self._here())
+            link.tell(HERE, self._here(link.node))
         if not self._ground.may_write(node):
             return
         for shared, version in serves.items():
