@@ -160,7 +160,11 @@ class Dispatcher:
         older: Sequence[str] = ()
         if kwargs.get(GENERATION):
             wanted = str(kwargs[GENERATION])
-            older = await ground.seams.pins.choose(jid, job["fun"], wanted, minions)
+            try:
+                older = await ground.seams.pins.choose(jid, job["fun"], wanted, minions)
+            except DeniedError as error:
+                # It is no matter of rights: of the API's answers this is none of 401
+                raise RemoteError("SaltInvocationError", str(error)) from None
         elif OF_RUN.get():
             await ground.seams.pins.follow(jid, job["fun"], OF_RUN.get())
         if not kwargs.get("nocache"):

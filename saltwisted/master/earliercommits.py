@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from attrs import evolve
@@ -17,7 +18,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from saltwisted.domain.git.history import SHORTEST, BackWards, CommitHistory
-from saltwisted.domain.git.mapping import Tip, is_hex
+from saltwisted.domain.git.mapping import Tip, is_hex, tip_of
 from saltwisted.errors import DeniedError, NotKept, StoreError, WireError
 from saltwisted.stores.files import make_dir, read_file, write_atomic
 from saltwisted.stores.git.source import GitFiles, GitView, Served
@@ -165,8 +166,9 @@ class EarlierCommits:
 
     def find(self, wanted: str) -> GitView:
         """
-        What was served as this generation; or the newest with this commit; or, of a commit that a
-        remote has and that was never served, what is served now with it as environment C{base}.
+        What was served as this generation; or the newest whose environment C{base} was this commit,
+        or that had it otherwise and has it no more; or, of any other commit that a remote has, what
+        is served now with it as environment C{base}.
 
         @raises DeniedError: there is nothing of this name, or it is no longer kept.
         """
@@ -181,7 +183,12 @@ class EarlierCommits:
                 raise DeniedError(f"generation {wanted!r}: names {len(commits)} commits")
             if not commits:
                 return self._base(wanted, prefix)
-            refs = self._history.serving(commits.pop())
+            commit = commits.pop()
+            refs = self._history.serving(commit, partial(self._is_base, commit))
+            if refs is None and any(commit in _commits(each) for each in now.served):
+                # That of a tag, or of another branch: whoever names it means its files
+                return self._base(wanted, commit)
+            refs = refs or self._history.serving(commit)
         if refs is None:
             raise _unknown(wanted)
         served = [
@@ -191,6 +198,14 @@ class EarlierCommits:
         for then in served:
             self._check(wanted, newest[then.remote.id], then)
         return GitView(served)
+
+    def _is_base(self, commit: str, refs: Mapping[str, Mapping[str, Tip]]) -> bool:
+        """Whether a commit was environment C{base} of a remote, as that is mapped now."""
+        for each in self._source.view.served:
+            tip = tip_of(each.remote, refs.get(each.remote.id, {}), "base")
+            if isinstance(tip, Tip) and tip.commit == commit:
+                return True
+        return False
 
     def _check(self, wanted: str, known: set[Tip], then: Served) -> None:
         for ref, tip in then.refs.items():
@@ -208,8 +223,12 @@ class EarlierCommits:
     def _base(self, wanted: str, prefix: str) -> GitView:
         """What is served now, with a commit that was never served as environment C{base}."""
         now = self._source.view
-        having = [each for each in now.served if each.repository.commit(prefix) is not None]
-        if any(getattr(each.remote, "verify", "") for each in having):
+        found = [(each, each.repository.commit(prefix)) for each in now.served]
+        having = [each for each, commit in found if commit is not None]
+        if any(
+            commit is not None and each.remote.verify and commit[0] not in (each.signed or ())
+            for each, commit in found
+        ):
             raise DeniedError(
                 f"generation {wanted!r}: it was not served here, and only what is signed may be:"
                 " tag it, or name a generation that was served"
@@ -219,6 +238,11 @@ class EarlierCommits:
         if len(having) > 1:
             raise DeniedError(f"generation {wanted!r}: {len(having)} remotes have such a commit")
         return GitView([with_base(each, prefix) if each in having else each for each in now.served])
+
+
+def _commits(served: Served) -> set[str]:
+    """Those that its refs lead to."""
+    return {tip.commit for tip in served.refs.values()}
 
 
 def _unknown(wanted: str) -> NotKept:

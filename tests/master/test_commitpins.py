@@ -246,6 +246,40 @@ class EarlierTests(PinTestCase):
             self.assertEqual(self.seen(), b"2")
         self.assertEqual(self.choose("4", second)["commits"], {"base": {"states": second}})
 
+    def test_commit_of_other_refs(self) -> None:
+        """
+        A commit means the newest generation whose base it was, though tags and branches are still
+        there; one that was never base is that for the job; one that a branch has left is found.
+        """
+        self.remote.git("branch", "left", self.first)
+        self.remote.git("tag", "v1", self.first)
+        self.push()
+        dev = self.remote.commit({"a": b"dev"})
+        self.remote.git("branch", "dev", dev)
+        self.remote.git("reset", "--quiet", "--hard", "HEAD~1")
+        self.newest = GitView([self.fetched(self.remote, name="states")])
+        self.source.show(self.newest)
+
+        facts = self.choose("1", self.first)
+        self.assertEqual(facts["commits"]["base"], {"states": self.first})
+        self.assertEqual(self.seen(), b"1")
+        self.pins.returned("1", "m")
+        facts = self.choose("2", dev)
+        self.assertEqual(facts["commits"]["base"], {"states": dev})
+        self.assertEqual(facts["commits"]["left"], {"states": self.first})
+        self.pins.returned("2", "m")
+        with self.assertRaisesRegex(DeniedError, "it was never served here"):
+            self.pins.earlier.roll_back(dev)
+        (row,) = self.pins.earlier.roll_back(self.first)
+        self.assertEqual((self.seen(), row["changed"] > 0), (b"1", True))
+        self.pins.earlier.roll_back(self.newest.name)
+
+        self.remote.git("branch", "--force", "dev", "master")
+        self.source.show(GitView([self.fetched(self.remote, name="states")]))
+        facts = self.choose("3", dev)
+        self.assertEqual(facts["commits"]["dev"], {"states": dev})
+        self.assertNotEqual(facts["commits"]["base"], {"states": dev})
+
     def test_older_job_is_told(self) -> None:
         """
         Who is served for an older job until that returns is named: a minion's requests do not say

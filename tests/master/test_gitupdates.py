@@ -198,6 +198,28 @@ class PaceTests(UpdatesTestCase):
         self.worker.answer("/one", {"state": state("b")})
         self.assertEqual(self.updates.problem, "")
 
+    def test_away_for_a_day(self) -> None:
+        """A remote that is away for a day is asked every quarter of an hour, and told once."""
+        self.started()
+        asked = 0
+        with capturedLogs() as logs:
+            for _ in range(24 * 60):
+                self.clock.advance(60)
+                for url in self.worker.urls():
+                    asked += url == "/one"
+                    away = {"error": "no route to host"}
+                    self.worker.answer(url, away if url == "/one" else {"state": state("a")})
+            lines = [formatEvent(each) for each in logs if each["log_level"] is LogLevel.error]
+
+        self.assertTrue(90 <= asked <= 110, asked)
+        self.assertEqual(len(lines), 1, lines)
+        self.assertEqual(self.source.envs(), ["base"])
+        self.assertIn("its last good commits are served", self.updates.problem)
+        self.clock.advance(1000)
+        self.worker.answer("/one", {"state": state("b")})
+        self.assertEqual(self.updates.problem, "")
+        self.assertIn("/one", self.updates.status()["remotes"])
+
     def test_worker_dies(self) -> None:
         """A worker that dies, or gives no answer, is a failure as any other."""
         self.started()

@@ -7,7 +7,7 @@ of them, so that hundreds cost little more than one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from saltwisted.domain.git.mapping import Tip
@@ -108,11 +108,14 @@ class CommitHistory:
             if tip.commit.startswith(prefix)
         }
 
-    def serving(self, commit: str) -> dict[str, Refs] | None:
-        """The refs of the newest generation that had a commit."""
+    def serving(
+        self, commit: str, is_meant: Callable[[Mapping[str, Refs]], bool] = lambda refs: True
+    ) -> dict[str, Refs] | None:
+        """The refs of the newest generation that had a commit, of those that are meant."""
         found = None
         for _, refs in self._walk():
-            if any(tip.commit == commit for tips in refs.values() for tip in tips.values()):
+            has = any(tip.commit == commit for tips in refs.values() for tip in tips.values())
+            if has and is_meant(refs):
                 found = {remote: dict(tips) for remote, tips in refs.items()}
         return found
 
