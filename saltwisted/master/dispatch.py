@@ -157,16 +157,7 @@ class Dispatcher:
         whole = await self.chosen.part(chosen, load, user) if chosen else None
         jid = jid or chosen or self.new_jid()
         job = self._job_map(load, kwargs, tgt, tgt_type, delimiter, jid, user)
-        older: Sequence[str] = ()
-        if kwargs.get(GENERATION):
-            wanted = str(kwargs[GENERATION])
-            try:
-                older = await ground.seams.pins.choose(jid, job["fun"], wanted, minions)
-            except DeniedError as error:
-                # It is no matter of rights: of the API's answers this is none of 401
-                raise RemoteError("SaltInvocationError", str(error)) from None
-        elif OF_RUN.get():
-            await ground.seams.pins.follow(jid, job["fun"], OF_RUN.get())
+        older = await _on_earlier(ground, jid, job["fun"], kwargs, minions)
         if not kwargs.get("nocache"):
             await self._record(job, kwargs, minions, whole)
         if again:
@@ -391,6 +382,27 @@ class Dispatcher:
         """C{ping_on_rotate}: make every minion sign in again now rather than at the next job."""
         load = {"tgt": "*", "fun": "test.ping", "arg": []}
         let_go(self.publish(load, self._ground.config.user), self.log, "ping_on_rotate failed")
+
+
+async def _on_earlier(
+    ground: Ground, jid: str, fun: object, kwargs: Mapping[str, Any], minions: Sequence[str]
+) -> Sequence[str]:
+    """
+    Have a job run on an earlier tree, if somebody wants that or the run does of which it is a step.
+
+    @return: those of its minions that are served for an older job until this has returned.
+    @raises RemoteError: it cannot. That is no matter of rights.
+    """
+    wanted, pins = kwargs.get(GENERATION), ground.seams.pins
+    if not wanted and not OF_RUN.get():
+        return ()
+    try:
+        if wanted:
+            return await pins.choose(jid, fun, str(wanted), minions)
+        await pins.follow(jid, fun, OF_RUN.get())
+    except DeniedError as error:
+        raise RemoteError("SaltInvocationError", str(error)) from None
+    return ()
 
 
 def _target(load: Mapping[str, Any]) -> Any:
