@@ -243,6 +243,21 @@ class OurMinionTests(SynchronousTestCase):
             got = place.master.salt("*", "mine_own.hello", "name=you")
             self.assertEqual(got, {"ours": "hello you"})
 
+    def test_synced_grains_at_once(self) -> None:
+        """A target by a grain that has just been synced finds the minion, and another one not."""
+        for number, place in enumerate(self.each()):
+            path = os.path.join(place.master.file_root, "_grains", "freshly.py")
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w") as handle:
+                handle.write(f"def freshly():\n    return {{'fresh': 'value{number}'}}\n")
+            self.assertEqual(
+                place.master.salt("*", "saltutil.sync_grains"), {"ours": ["grains.freshly"]}
+            )
+            found = place.master.salt("-G", f"fresh:value{number}", "test.ping")
+            self.assertEqual(found, {"ours": True}, place.master)
+            done = place.master.command("salt", "-G", "fresh:other", "test.ping")
+            self.assertIn("No minions matched the target", done.stdout)
+
     def test_mine(self) -> None:
         """It offers mine data, and reads it."""
         for place in self.each():
