@@ -331,7 +331,9 @@ class LoneClaims:
             if not isinstance(plan, dict):
                 raise WireError("plan")
         except WireError:
-            self.log.error("it is not known any more what {key} had to do", key=vote.key)
+            self.log.error(
+                "the plan of {key} is no longer known, so it cannot be finished", key=vote.key
+            )
             plan = {}
         claim = Claim(key=vote.key, term=vote.term, holder=self._node, plan=plan)
 

@@ -133,8 +133,8 @@ class ReceiptBook:
         if problem != self.problem:
             self.problem = problem
             self.log.error(
-                "the disk does not take receipts; what begins now is not known after a restart:"
-                " {why}",
+                "receipts cannot be written, so what begins now is not known after a restart: "
+                "{why}",
                 why=problem,
             )
 

@@ -69,7 +69,8 @@ class Reserve:
             self._full.add(path)
             _remove(path)
             self.log.error(
-                "no space is left on the disk of {folder}: this starts on what was kept for it",
+                "no space is left on the disk of {folder}: this daemon starts on its reserve. "
+                "Free some space",
                 folder=os.path.dirname(path),
             )
 
@@ -89,7 +90,7 @@ class Reserve:
     async def _look(self) -> None:
         full = await self._run(self._keep)
         for path in self._full - full:
-            self.log.info("there is room again on the disk of {at}", at=os.path.dirname(path))
+            self.log.info("the disk of {at} has space again", at=os.path.dirname(path))
         self._full = full
 
     def _keep(self) -> set[str]:

@@ -75,7 +75,7 @@ class Rotation:
         self._announce()
         if pending:
             return
-        self.log.info("the publish key will be made new: {why}", why=why)
+        self.log.info("the publish key will be rotated: {why}", why=why)
         self._asked = self._clock.seconds()
         self._call = self._clock.callLater(COALESCE, self._switch)
 

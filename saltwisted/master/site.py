@@ -201,7 +201,7 @@ class SiteFunctions(Mapping[str, IFunctionModule]):
         replaced = {name for name in self._modules if name in self._ours}
         for name in sorted(replaced - self._replaced):
             self.log.warn(
-                "{kind} module {name} is the site's own, {path}; the one of saltwisted is not used",
+                "{kind} module {name}: {path} of this site replaces saltwisted's own module",
                 kind=self._word,
                 name=name,
                 path=self._modules[name].path,

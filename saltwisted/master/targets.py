@@ -116,7 +116,7 @@ class Targets:
             try:
                 found += await self.workers.call(ENTRY, payload, left)
             except SaltwistedError as error:
-                self.log.warn("a regular expression was given up: {error}", error=error)
+                self.log.warn("gave up a regular expression: {error}", error=error)
                 return None
         return found
 

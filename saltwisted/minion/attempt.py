@@ -116,7 +116,7 @@ class Attempt:
             if isinstance(result, Failure):
                 if result.check(CancelledError) is not None:
                     return
-                self.log.failure("{master}: a mistake of ours", failure=result, master=self._name)
+                self.log.failure("{master}: internal error", failure=result, master=self._name)
                 event = Failed("a mistake of ours, see the log")
             elif self.is_over:
                 return

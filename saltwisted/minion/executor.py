@@ -278,7 +278,9 @@ class Executor:
         try:
             running.ended.callback(how)
         except Exception:
-            self.log.failure("after job {jid}", jid=running.order.jid, failure=Failure())
+            self.log.failure(
+                "cleanup after job {jid} failed", jid=running.order.jid, failure=Failure()
+            )
 
 
 def _places() -> int:

@@ -255,7 +255,9 @@ class Jobs(Service):
             await self.keep(failed(known, text))
 
         _ = Deferred.fromCoroutine(tell()).addErrback(
-            lambda failure: self.log.failure("a lost job", failure=failure)
+            lambda failure: self.log.failure(
+                "the failure of a lost job could not be returned", failure=failure
+            )
         )
 
     # -- jobs of an earlier daemon

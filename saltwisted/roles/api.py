@@ -112,7 +112,7 @@ def _certificate(stores: Stores, ctx: Context, options: ApiOptions) -> Certifica
 def _loading(stores: Stores) -> Callable[[], Awaitable[Begin]] | None:
     """What loads the library of web sockets, when the first of them comes."""
     if find_spec("autobahn") is None:
-        log.warn("the HTTP API has no web sockets: {missing}", missing=MISSING)
+        log.warn("the HTTP API has no web sockets (/ws): {missing}", missing=MISSING)
         return None
 
     async def load() -> Begin:

@@ -73,7 +73,7 @@ class Measures:
         if self._table is None:
             return
         if api is None:
-            self.log.warn("metrics: api is true, and there is no HTTP API to tell them")
+            self.log.warn("metrics: api is true, but there is no HTTP API to serve them")
         else:
             api.offer(self._table)
 

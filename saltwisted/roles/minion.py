@@ -291,7 +291,7 @@ class Network:
 
         def failed(failure: Any) -> None:
             log.error(
-                "master_type func: {function} has named no masters: {error}; it is asked again",
+                "master_type func: {function} named no masters: {error}; trying again",
                 function=str(self._config.master),
                 error=why(failure).rstrip("."),
             )

@@ -96,7 +96,10 @@ class Reload:
         try:
             loaded: Loaded = await self._run(self._read)
         except SaltwistedError as error:
-            self.log.error("not reloaded, and nothing has changed: {error}", error=str(error))
+            self.log.error(
+                "the configuration was not reloaded, and nothing has changed: {error}",
+                error=str(error),
+            )
             return f"the configuration could not be read again: {error}"
         old, new = self._config, loaded.config
         changed = sorted(name for name in old.fields if old.value(name) != new.value(name))

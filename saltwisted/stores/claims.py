@@ -118,7 +118,7 @@ class ClaimStore:
 
     def _tell_damage(self, error: str) -> None:
         self.log.error(
-            "{path} is damaged ({error}), and put aside: {means}",
+            "{path} is damaged ({error}) and was put aside: {means}",
             path=self.path,
             error=error,
             means=self._damaged,

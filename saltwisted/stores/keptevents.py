@@ -68,8 +68,8 @@ class KeptEventStore:
 
     def _damaged(self, error: str) -> None:
         self.log.error(
-            "{path} is damaged ({error}), and put aside: events in it that nobody has reacted to"
-            " are lost here",
+            "{path} is damaged ({error}) and was put aside: this node loses the events in it "
+            "that nobody has reacted to",
             path=self.path,
             error=error,
         )

@@ -66,8 +66,8 @@ class RunStore:
 
     def _damaged(self, error: str) -> None:
         self.log.error(
-            "{path} is damaged ({error}), and put aside: what is written down of orchestrations is"
-            " on other nodes alone",
+            "{path} is damaged ({error}) and was put aside: the record of orchestrations is now "
+            "only on other nodes",
             path=self.path,
             error=error,
         )

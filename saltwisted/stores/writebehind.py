@@ -135,7 +135,7 @@ class WriteBehind:
                 self._keep(path, data)
                 known, self.problem = self.problem, str(error)
                 if not known:
-                    self.log.error("cannot be kept on disk: {error}", error=error)
+                    self.log.error("cannot be written to disk: {error}", error=error)
         return True
 
     def _keep(self, path: str, data: bytes) -> None:

@@ -213,7 +213,7 @@ class Gateway:
             self._away.add(at)
             url = self._settings.endpoints[at]
             self.log.warn(
-                "{option}: {url}: {why}; the next address is asked",
+                "{option}: {url}: {why}; trying the next address",
                 option=OPTION,
                 url=url,
                 why=str(error),

@@ -144,8 +144,7 @@ class Certificate:
             )
             self._context = made.getContext()
             self.log.info(
-                "the certificate of the HTTP API is vouched for by nobody; its SHA-256 is"
-                " {fingerprint}",
+                "the certificate of the HTTP API is self-signed; its SHA-256 is {fingerprint}",
                 fingerprint=self.fingerprint,
                 always=True,
             )
@@ -155,8 +154,8 @@ class Certificate:
             for name, content, mode in self._issue():
                 self._write(self._path(name), content, mode)
         self.log.info(
-            "the certificate of the HTTP API is of the cluster's authority: {path} has that one's"
-            " for clients; the SHA-256 of its key is {pin}",
+            "the HTTP API has a certificate of the cluster's authority. Clients verify it with "
+            "{path}; the SHA-256 of the authority's key is {pin}",
             path=self._path(AUTHORITY),
             pin=self._vouching.pin,
             always=True,
@@ -238,8 +237,8 @@ class Certificate:
         if key_id(public_der(before.authority)) == self._vouching.pin:
             return
         self.log.warn(
-            "the HTTP API has a certificate of another authority: its clients need"
-            " {path}; the SHA-256 of its key is {pin}",
+            "the HTTP API has a certificate of a new authority. Clients need {path}; the "
+            "SHA-256 of the authority's key is {pin}",
             path=self._path(AUTHORITY),
             pin=self._vouching.pin,
         )

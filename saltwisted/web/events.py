@@ -244,7 +244,7 @@ class Hub:
             try:
                 eyes = await listener.look()
             except Exception:
-                self.log.failure("a listener could not be judged")
+                self.log.failure("the rights of a listener could not be checked")
                 eyes = None
             if listener not in self._listeners:
                 continue

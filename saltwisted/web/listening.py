@@ -162,7 +162,7 @@ class Listening:
             if not all(good):
                 self._counters["api:bad-signature"] += 1
                 self.log.warn(
-                    "a hook for {path} from {address} has no good signature",
+                    "refused a hook for {path} from {address}: its signature is missing or wrong",
                     path=path[:200],
                     address=exchange.address,
                 )

@@ -171,7 +171,9 @@ class MeasuresPort:
                 f"metrics: cannot listen on {self._host}:{self._wanted}: {reason}"
             ) from error
         self.log.info(
-            "metrics and health are told on http://{host}:{port}/", host=self._host, port=self.port
+            "metrics and health checks are served on http://{host}:{port}/",
+            host=self._host,
+            port=self.port,
         )
 
     @property

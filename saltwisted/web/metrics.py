@@ -137,7 +137,7 @@ class Telemetry:
             return d
         self._waiting.append(d)
         if len(self._waiting) == 1:
-            let_go(self._make(), self.log, "the metrics could not be told")
+            let_go(self._make(), self.log, "the metrics could not be served")
         return d
 
     async def _make(self) -> None:
@@ -149,7 +149,7 @@ class Telemetry:
                 await deferLater(self._clock, 0)
         except Exception:
             failure = Failure()
-            self.log.failure("the metrics could not be told", failure=failure)
+            self.log.failure("the metrics could not be served", failure=failure)
             for d in self._waited():
                 d.errback(failure)
             return

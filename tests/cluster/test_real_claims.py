@@ -35,7 +35,7 @@ class PairTests(TestCase):
         claim again. What was done can be asked for all the time.
         """
         a, b = cluster(self, "a b", publish_window=1)
-        a.wait_for_line("who votes for claims: a, b")
+        a.wait_for_line("members that vote on claims: a, b")
         until("both to claim", lambda: self.leads(a) and self.leads(b))
         a.kill()
 
@@ -100,7 +100,7 @@ class JoinTests(TestCase):
         b.start()
         until("b to answer", b.members)
         b.command("join", a.token(), check=True)
-        a.wait_for_line("who votes for claims: a, b")
+        a.wait_for_line("members that vote on claims: a, b")
 
         c.command("join", a.token(), check=True)
         c.start()

@@ -136,7 +136,7 @@ class KeyTests(SynchronousTestCase):
         b.up()
 
         self.everywhere([a, b], {"minions": names})
-        self.assertIn("restored from the cluster's log", b.tail())
+        self.assertIn("restores them from the cluster's log", b.tail())
 
     def test_log_lost(self) -> None:
         """The log of a node is lost: the others fill it, and no key changes."""

@@ -215,8 +215,8 @@ class ReceiptTests(SynchronousTestCase):
         claim = life.begin("k/1")
         self.assertIn("full", life.book.problem)
         self.assertEqual(
-            [event["log_format"].partition(";")[0] for event in said],
-            ["the disk does not take receipts"],
+            [event["log_format"].partition(",")[0] for event in said],
+            ["receipts cannot be written"],
         )
         key = life.claims.keys.of("m1", "t", {})
         assert key is not None

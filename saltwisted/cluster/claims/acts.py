@@ -339,7 +339,9 @@ class Acts:
             if not isinstance(plan, dict):
                 raise WireError("plan")
         except WireError:
-            self.log.error("the plan of {key} makes no sense", key=wish.key)
+            self.log.error(
+                "the stored plan of {key} is invalid: it is treated as doubtful", key=wish.key
+            )
             plan, granted = {}, evolve(granted, is_doubtful=True)
         came_at = self._clock.seconds() - granted.came_ago
         claim = self._act(evolve(wish, came=granted.came, came_at=came_at), granted, plan)

@@ -156,7 +156,7 @@ class Ballots:
         if is_deaf and seat.key not in self.deaf:
             self.deaf.add(seat.key)
             self.log.warn(
-                "{node} has an older release that knows no claims: it votes for nothing",
+                "{node} runs an older release without claims: it has no vote",
                 node=seat.node,
             )
 

@@ -178,9 +178,13 @@ class ClusterClaims:
         if problem != self._problem:
             self._problem = problem
             if problem:
-                self.log.warn("nothing that needs a claim is done: {problem}", problem=problem)
+                self.log.warn(
+                    "reactions and scheduled jobs do not run, because this node cannot claim them: "
+                    "{problem}",
+                    problem=problem,
+                )
             else:
-                self.log.info("what needs a claim is done again")
+                self.log.info("this node can claim again: reactions and scheduled jobs run")
             for receiver in self._receivers:
                 receiver(problem)
 

@@ -151,7 +151,7 @@ class Roll:
 
     def _tell_who(self, electorate: Electorate) -> None:
         names = ", ".join(seat.node for seat in electorate.sets[-1])
-        self.log.info("who votes for claims: {names}", names=names)
+        self.log.info("members that vote on claims: {names}", names=names)
 
     def _asked_to_found(self, node: str, body: bytes) -> bytes:
         """Whether nobody votes here either, and the members are the same."""

@@ -100,7 +100,8 @@ class MinionData:
         if data is not None and len(data) > MAX_DATA:
             self.too_large += 1
             self.log.warn(
-                "{bank} of {minion} has {size} bytes: too large to be on all nodes",
+                "{bank} of {minion} has {size} bytes: too large to replicate, it stays on this "
+                "node",
                 bank=bank,
                 minion=minion_id,
                 size=len(data),

@@ -359,8 +359,8 @@ class KeyReplica:
             return
         self.restored += 1
         self.log.critical(
-            "{files} vanished from {path}: nobody was revoked, they are "
-            "restored from the cluster's log. To delete keys use salt-key -d.",
+            "{files} vanished from {path}: no key was revoked, and this node restores them from "
+            "the cluster's log. To delete keys, use salt-key -d.",
             files=are(missing, "key file", verbs=("has", "have")),
             path=self._keys.pki_dir,
         )

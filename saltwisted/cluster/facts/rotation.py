@@ -138,7 +138,7 @@ class ClusterRotation:
     def request(self, why: str) -> bool:
         """Ask for a new key; it is one for all that ask within the next moment."""
         if self._asked is None and self._running:
-            self.log.info("the publish key of the cluster will be made new: {why}", why=why)
+            self.log.info("the cluster rotates its publish key: {why}", why=why)
             self._asked_at = self._clock.seconds()
             self._asked = self._clock.callLater(COALESCE, self._begin)
         return True
@@ -256,7 +256,7 @@ class ClusterRotation:
             stored, used = unpack_bin(body)
             self._others[node] = _Other(int(stored), int(used))
         except (WireError, TypeError, ValueError):
-            self.log.error("{node} sent a publish key that makes no sense: {error}", node=node)
+            self.log.error("{node} sent an invalid publish key: {error}", node=node)
             return
         if self._running:
             self._both()

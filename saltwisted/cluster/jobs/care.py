@@ -335,7 +335,7 @@ class JobCare:
                 await self._drop(found.bad)
         except StoreError as error:
             # The store itself sees to a file that is damaged
-            self.log.error("the job cache cannot be looked at: {error}", error=error)
+            self.log.error("the job cache cannot be searched for damage: {error}", error=error)
             return
         finally:
             self._looking = False

@@ -256,9 +256,7 @@ class ClusterPresence:
                 other.offset = float(moment) + took / 2 - self._now()
                 other.measured = self._clock.seconds()
         except (WireError, TypeError, ValueError) as error:
-            self.log.error(
-                "{node} sent an answer that makes no sense: {error}", node=node, error=str(error)
-            )
+            self.log.error("{node} sent an invalid answer: {error}", node=node, error=str(error))
             return
         if minions is not None:
             self._merge()

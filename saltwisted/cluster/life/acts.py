@@ -160,7 +160,10 @@ class MemberActs:
             late = set(await confirmed)
             unreached += [node for node, link in told.items() if node in late and not link.closed]
         if len(unreached) == len(others):
-            self.log.warn("no other member could be told that this node leaves")
+            self.log.warn(
+                "this node leaves, but could tell no other member. Run 'saltwisted remove' for "
+                "this node on one of them"
+            )
         return {
             "left": self.card.state.cluster,
             "unreached": unreached,

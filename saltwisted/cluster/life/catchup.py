@@ -114,11 +114,10 @@ class CatchUp:
             if now >= tell:
                 tell = now + TELL_AGAIN
                 self.log.warn(
-                    "not serving yet: {late} did not say what was revoked meanwhile, and no "
-                    "other member that is here can know it (serve_alone: false). Minions use "
-                    "other masters; the jobs and keys of this node are kept. Start {late}, or "
-                    "remove members that will not come back: 'saltwisted remove' works here, "
-                    "too.",
+                    "not serving yet: {late} did not say which keys were revoked meanwhile, and no "
+                    "reachable member can know it (serve_alone: false). Minions use other masters; "
+                    "the jobs and keys of this node are kept. Start {late}, or remove members that "
+                    "will not come back: 'saltwisted remove' works here, too.",
                     late=", ".join(late),
                 )
             await self._pause()
@@ -128,7 +127,7 @@ class CatchUp:
         while self._running:
             for link in self.peers.links():
                 if self.caught_up_with(link.node) and await self._equals(link):
-                    self.log.info("everything that {node} knows is here", node=link.node)
+                    self.log.info("caught up with {node}", node=link.node)
                     return
             if self.clock.seconds() >= told + TELL_AGAIN:
                 told = self.clock.seconds()

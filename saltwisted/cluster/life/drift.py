@@ -101,7 +101,7 @@ class Drift:
         self.told |= {(link.node, row["option"]) for row in rows}
         if new:
             self.log.warn(
-                "{node} and this node differ in options that ought to be equal: {options}. "
+                "{node} and this node differ in options that should be equal: {options}. "
                 "'saltwisted members --drift' shows how.",
                 node=link.node,
                 options=", ".join(new),

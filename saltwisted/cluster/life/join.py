@@ -259,7 +259,7 @@ class Admission:
         self.log.warn("a join from {source} did not prove its secret", source=session.address)
         if self.attempts.failed(session.address, self.now()):
             self.log.error(
-                "joins are closed for a minute: somebody is guessing, last from {source}",
+                "joins are closed for a minute: too many wrong secrets, the last from {source}",
                 source=session.address,
             )
             self.alarm("salt/cluster/join_attack", {"source": session.address, "node": self.node})

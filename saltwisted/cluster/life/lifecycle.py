@@ -205,8 +205,8 @@ class Lifecycle:
         elif self.state.node != self.settings.node:
             self.log.warn(
                 (
-                    "this node is called {node} in its cluster, and keeps that name: id: {id} "
-                    "is ignored"
+                    "the cluster knows this node as {node}, and it keeps that name: the option id: "
+                    "{id} is ignored"
                 ),
                 node=self.state.node,
                 id=self.settings.node,
@@ -299,7 +299,7 @@ class Lifecycle:
             if not self._started:
                 raise
             # Nobody waits for this start any more: without it the daemon is of no use
-            self.log.error("the member did not start: this daemon ends")
+            self.log.error("the cluster member did not start: this daemon exits")
             self._fatal(error)
 
     async def _serve_soon(self) -> None:
@@ -408,7 +408,7 @@ class Lifecycle:
             try:
                 if self.state.phase != MEMBER or not self._running:
                     return
-                self.log.warn("{why}: the member starts again", why=why)
+                self.log.warn("{why}: this node restarts its services", why=why)
                 await deferLater(self._reactor, GOOD_BYE)
                 self.problem = f"this node starts again: {why}"
                 await self._stop_member()
@@ -462,7 +462,9 @@ class Lifecycle:
         self.waits_for = (f"a call of a member that knows it, for {CALLED_WITHIN:.0f} s",)
         while self._running and not self._forced and self._reactor.seconds() < end:
             if self.port.taken_for_member:
-                self.log.warn("members of a cluster know a node at this address: it lost its disk")
+                self.log.warn(
+                    "members of a cluster know a node at this address: this node has lost its disk"
+                )
                 self.waits_for = ()
                 await self._until_told()
                 return

@@ -53,7 +53,7 @@ class MinionTokens:
             elif shown in tokens.registers:
                 # Of an unknown one nothing is said: strangers could fill the log
                 self.log.warn(
-                    "{minion} shows a token that does not let it in: {why}",
+                    "{minion} presented a token that was refused: {why}",
                     minion=auth.id,
                     why=tokens.why_not(shown, now)
                     or ("it is for other ids, or its secret was not proven"),

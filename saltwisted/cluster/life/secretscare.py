@@ -91,7 +91,7 @@ class SecretsCare:
                 issue(issuer, issuer.public, cluster, cluster, now, is_ca=True),
             )
         except SaltwistedError:
-            self.log.failure("the authority's key is of no use")
+            self.log.failure("the key of the certificate authority cannot be used")
             return
         self.port.wear(badge)
         self.peers.wear(badge)

@@ -129,8 +129,8 @@ class Standstill:
         if pause > PAUSE_SECONDS and self._running:
             self.count += 1
             self.log.warn(
-                "this process stood still for {pause:.0f} s: requests wait until it knows what "
-                "the other members did meanwhile",
+                "this process stood still for {pause:.0f} s: requests wait until it has caught "
+                "up with the other members",
                 pause=pause,
             )
             # What was heard before it does not count

@@ -100,9 +100,9 @@ class Clocks:
         problem = self.rules.problem
         if problem != self._said and (problem or self._said):
             if problem:
-                self.log.warn("history is kept whole: {problem}", problem=problem)
+                self.log.warn("the job history is not pruned: {problem}", problem=problem)
             else:
-                self.log.info("the clocks agree: history is pruned again")
+                self.log.info("the clocks agree: the job history is pruned again")
         self._said = problem
 
     async def _ask(self, link: Any) -> float | None:

@@ -286,17 +286,17 @@ class Shipping:
 
     def _doubted(self, effect: Doubted) -> None:
         self.log.error(
-            "{log}: {peer} says again and again that it knows more of this node than the node "
-            "itself, and is not believed until this node restarts. If its disk is sound, it is "
-            "malicious: saltwisted remove --compromised {peer}",
+            "{log}: {peer} keeps claiming that it knows more of this node than the node itself. "
+            "This node ignores the claim until it restarts. If the disk of {peer} is sound, "
+            "{peer} is malicious: run 'saltwisted remove --compromised {peer}'",
             log=self._log.name,
             peer=effect.peer,
         )
 
     def _differs(self, effect: Differs) -> None:
         self.log.error(
-            "{log}: {peer} has the same knowledge but other {kind}; the differences are being "
-            "merged. A disk or a program is at fault",
+            "{log}: {peer} knows the same entries but has different {kind}: a disk or a program "
+            "is faulty. The nodes merge the differences",
             log=self._log.name,
             peer=effect.peer,
             kind=effect.kind,

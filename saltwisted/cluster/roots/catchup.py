@@ -98,8 +98,8 @@ class RootCatchUp:
         core = self._core
         if core.db.index.is_old_copy(link.peer.knowledge[core.name]):
             self.log.warn(
-                "roots: {share}: {node} knows more of this node than the node itself: the "
-                "index is an old copy, and goes on under a new incarnation",
+                "roots: {share}: {node} knows more of this node than the node itself: the index "
+                "is an old copy. It continues under a new incarnation",
                 share=core.name,
                 node=link.node,
             )

@@ -175,7 +175,7 @@ class ShareCore:
             return
         self.suspended = reason
         self.log.error(
-            "roots: {share} is suspended: {reason}. What is committed is still served",
+            "roots: {share} is suspended: {reason}. The node still serves what was committed",
             share=self.name,
             reason=reason,
         )

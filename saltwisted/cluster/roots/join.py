@@ -73,8 +73,8 @@ class RootJoin:
                     store.database.set("root", root)
         elif store.database.get("anew") or self._wrote_in_vain(store):
             self.log.warn(
-                "roots: {share}: nobody who may write has all that is here; the cluster's tree "
-                "comes first",
+                "roots: {share}: no member that may write has everything that is here; this "
+                "node takes the cluster's tree first",
                 share=core.name,
             )
             await core.pool(store.begin_anew)

@@ -284,8 +284,8 @@ class RootLook:
         if fresh:
             names = sorted(os.fsdecode(path) for path in fresh)
             self.log.error(
-                "roots: {share}: {count} cannot be read, and no other member gets what is "
-                "there: {names}",
+                "roots: {share}: {count} cannot be read, and the other members do not get the "
+                "contents: {names}",
                 share=core.name,
                 count=counted(len(fresh), "path"),
                 names=[f"{name}: {self.unread[os.fsencode(name)]}" for name in names[:NAMED]],
@@ -294,7 +294,7 @@ class RootLook:
                 "unread", {"share": core.name, "count": len(fresh), "paths": names[:100]}
             )
         elif self._told and not self.unread:
-            self.log.info("roots: {share}: every path can be taken in again", share=core.name)
+            self.log.info("roots: {share}: every path can be read again", share=core.name)
         self._told = set(self.unread)
 
     def unread_in_words(self) -> str:

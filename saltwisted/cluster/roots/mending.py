@@ -41,7 +41,7 @@ class Mending:
 
     def _failed(self, failure: Failure) -> None:
         failure.trap(SaltwistedError)
-        self.log.error("roots: a damaged content is not mended: {error}", error=failure.value)
+        self.log.error("roots: damaged contents were not repaired: {error}", error=failure.value)
 
     def _over(self, result: Any, digest: bytes) -> Any:
         del self._running[digest]

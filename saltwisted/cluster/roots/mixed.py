@@ -48,7 +48,9 @@ class RootMixed:
         try:
             marks = await self._sync.host.pool(self._store.open, self._sync.host.now() - MARKS_KEPT)
         except StoreError as error:
-            self.log.error("roots: marks of mixed jobs are not kept: {error}", error=str(error))
+            self.log.error(
+                "roots: the marks of mixed jobs cannot be stored: {error}", error=str(error)
+            )
             return
         self._remember(marks)
 

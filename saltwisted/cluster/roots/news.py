@@ -98,7 +98,7 @@ class RootNews:
         for path, version in conflicts[:MOST_LINES]:
             self.log.warn(
                 "roots: {share}: {path}: changed on two masters at once; the change of {master} "
-                "is not served, and is kept: saltwisted roots conflicts",
+                "is kept, but not served: saltwisted roots conflicts",
                 share=share,
                 path=os.fsdecode(path),
                 master=version.dot.source.master,

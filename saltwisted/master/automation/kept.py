@@ -166,7 +166,9 @@ class KeptEvents:
             if problem != self.problem:
                 self.problem = problem
                 self.log.error(
-                    "events that are reacted to are not acknowledged: {why}", why=problem
+                    "events that match a reaction are not acknowledged: {why}. Minions send them "
+                    "again",
+                    why=problem,
                 )
 
         def tried(result: Any) -> Any:

@@ -58,7 +58,9 @@ class Looking:
         try:
             answers = await self._workers.call(ENTRY, {"do": "look", "sls": asked}, TIMEOUT)
         except SaltwistedError as error:
-            self.log.error("the reactor's SLS could not be looked at: {error}", error=str(error))
+            self.log.error(
+                "the reactor's SLS files could not be checked: {error}", error=str(error)
+            )
             return
         said: dict[str, None] = {}
         findings = (

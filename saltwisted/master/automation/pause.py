@@ -72,7 +72,7 @@ class Pause:
         if not self.paused:
             return False
         await self._change(None)
-        self.log.info("automation goes on, by {by}", by=by, always=True)
+        self.log.info("automation was resumed by {by}", by=by, always=True)
         return True
 
     async def unreached(self) -> list[str]:
@@ -89,7 +89,7 @@ class Pause:
         if AUTOMATION in keys:
             shown = self.shown()
             words = f"is paused by {shown['by']}" if shown else "goes on"
-            self.log.info("automation {words} (said on another node)", words=words, always=True)
+            self.log.info("automation {words} (set on another node)", words=words, always=True)
             self._tell()
 
     def _tell(self) -> None:

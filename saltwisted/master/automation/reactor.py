@@ -125,7 +125,8 @@ class Reactor:
             found = {"error": str(error)}
         if "error" in found:
             self.log.error(
-                "the reactor's entries cannot be read, and those before stay: {path}: {error}",
+                "the reactor's entries cannot be read, and the previous ones stay in effect: "
+                "{path}: {error}",
                 path=path,
                 error=found["error"],
             )

@@ -72,7 +72,9 @@ class Records:
     def _failed(self, failure: Any, name: str) -> None:
         failure.trap(StoreError)
         self.log.error(
-            "what has become of {name} cannot be kept: {error}", name=name, error=failure.value
+            "the result of scheduled job {name} cannot be stored: {error}",
+            name=name,
+            error=failure.value,
         )
         raise failure.value
 

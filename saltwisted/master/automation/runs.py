@@ -110,10 +110,10 @@ class ScheduledRuns:
                 slot, {"name": key}, f"{due.function} ({key})"
             )
             if isinstance(claim, Taken):
-                self.log.info("{slot} has run on {node}", slot=slot, node=claim.holder)
+                self.log.info("{slot} has already run on {node}", slot=slot, node=claim.holder)
                 return
             if not isinstance(claim, Claim):
-                self.log.error("{name} does not run: {why}", name=key, why=claim.why)
+                self.log.error("scheduled job {name} does not run: {why}", name=key, why=claim.why)
                 return
         result = "lost"
         try:

@@ -144,14 +144,14 @@ class MasterSchedule:
         self._claim = None
         self._restored.clear()
         if len(self.runs):
-            self.log.warn("scheduled runs are ended: {why}", why=why)
+            self.log.warn("scheduled runs are stopped: {why}", why=why)
         return self.runs.cancel(each=False)
 
     async def _recover(self, key: str, plan: Mapping[str, Any], claim: Any) -> None:
         """The holder died in a run: nobody knows how far it came, and it is not begun again."""
         name = str(plan.get("name", ""))
         self.log.error(
-            "the run of {name} ({key}) was lost with its node, and is not begun again",
+            "the run of {name} ({key}) was lost with its node, and does not run again",
             name=name,
             key=key,
         )

@@ -38,8 +38,8 @@ def mine(ctx: Context, who: str, cmd: MineStore) -> bool:
         if not refused & (refused - 1):
             # At 1, 2, 4, 8, ...: a minion that goes on trying does not fill the log
             ctx.log.warn(
-                "the mine of {minion} would be larger than mine_size_max: it stays as it was "
-                "({refused} such refusals so far)",
+                "refused mine data of {minion}, which would exceed mine_size_max: the old data "
+                "stays ({refused} such refusals so far)",
                 minion=who,
                 refused=refused,
             )
