@@ -26,13 +26,13 @@ def _options(parser: Parser) -> None:
         dest="eauth",
         default="",
         metavar="EAUTH",
-        help="only by this backend of external_auth (default: by each)",
+        help="use only this backend of external_auth (default: all)",
     )
     options._flag(
         parser,
         "--login",
-        help="ask for the password, and try it as a login does (without it a user is looked up, "
-        "where the backend can do that)",
+        help="ask for the password, and check it like a login (without this option, the backend "
+        "looks the user up if it can)",
     )
     clusterask.json_option(parser)
 

@@ -33,7 +33,9 @@ def _ask(line: CommandLine, op: str, **args: Any) -> Any:
 
 
 def _data_option(parser: Parser) -> None:
-    parser.add_option("--data", default="{}", metavar="JSON", help="what the event says, as a map")
+    parser.add_option(
+        "--data", default="{}", metavar="JSON", help="the data of the event, as a map"
+    )
     clusterask.json_option(parser)
 
 
@@ -160,8 +162,10 @@ def _print_status(found: Mapping[str, Any]) -> None:
 
 
 def _receipts_options(parser: Parser) -> None:
-    parser.add_option("--event", default="", metavar="TAG", help="of events with this tag, a glob")
-    parser.add_option("--limit", default="100", metavar="N", help="how many, the newest (100)")
+    parser.add_option(
+        "--event", default="", metavar="TAG", help="only for events whose tag matches this glob"
+    )
+    parser.add_option("--limit", default="100", metavar="N", help="show the newest N (100)")
     clusterask.json_option(parser)
 
 

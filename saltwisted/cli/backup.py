@@ -76,7 +76,7 @@ def restore(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int
         "these directories since. The master must not be running.",
     )
     options.config_dir(parser)
-    options._flag(parser, "--dry-run", help="check the backup, and tell what would change")
+    options._flag(parser, "--dry-run", help="check the backup, and show what would change")
     options._flag(parser, "--json", help="print JSON, for scripts")
     chosen, rest = parser.parse_args(list(argv))
     if len(rest) != 1:

@@ -37,7 +37,9 @@ def _more(parser: Parser) -> None:
         dest="doc",
         help="print the documentation of a module or function, or of all",
     )
-    parser.add_option("--master", default="", help="the master to use instead of the configured")
+    parser.add_option(
+        "--master", default="", help="the master to use instead of the configured one"
+    )
     parser.add_option("--return", default="", metavar="RETURNER", help="returners for the return")
     flag(parser, "--local", help="do not contact a master")
     for name, what in (("file-root", "files"), ("pillar-root", "pillar"), ("states-dir", "states")):
@@ -47,15 +49,15 @@ def _more(parser: Parser) -> None:
     flag(parser, "--retcode-passthrough", help="exit with the return code of the function")
     flag(parser, "--metadata", dest="print_metadata", help="print the whole return")
     parser.add_option("--set-metadata", dest="metadata", help="data to keep with the job")
-    parser.add_option("--id", default="", help="the minion id to use instead of the configured")
+    parser.add_option("--id", default="", help="the minion id to use instead of the configured one")
     flag(parser, "--skip-grains", help="accepted for old scripts; grains are made when needed")
     flag(parser, "--refresh-grains-cache", help="compute the grains again")
     flag(parser, "--no-return-event", help="do not tell the master what was returned")
     parser.add_option(
         "-t", "--timeout", dest="auth_timeout", type=int, default=60, help="seconds for the sign-in"
     )
-    flag(parser, "--output-diff", dest="state_output_diff", help="show states that changed only")
-    parser.add_option("--priv", dest="user", help="the user to work as")
+    flag(parser, "--output-diff", dest="state_output_diff", help="show only states that changed")
+    parser.add_option("--priv", dest="user", help="the user to run as")
     parser.add_option("--cachedir", default="/var/cache/salt/", help="another cache directory")
 
 

@@ -33,7 +33,7 @@ def _members_options(parser: Parser) -> None:
     parser.add_option(
         "--declare-dead",
         metavar="NODE",
-        help="say that a member is dead, so that the others decide without it what is done once",
+        help="declare a member dead, so that the others decide without it what happens once",
     )
     options._flag(parser, "--drift", help="show the options in which members differ")
     clusterask.json_option(parser)

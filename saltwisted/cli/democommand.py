@@ -33,7 +33,7 @@ def build_parser() -> optparse.OptionParser:
         type=int,
         default=1,
         metavar="N",
-        help="how many masters; two or more are one cluster, of which one is killed "
+        help="how many masters; two or more form a cluster, and the demo kills one of them "
         "(default: %default)",
     )
     parser.add_option(

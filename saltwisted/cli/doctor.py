@@ -33,7 +33,7 @@ def build_parser() -> Parser:
     parser.add_option(
         "--role",
         choices=("master", "minion", "cluster"),
-        help="look at this one alone (default: all that have run on this machine, or the master)",
+        help="check only this daemon (default: all that have run on this machine, or the master)",
     )
     options._flag(parser, "--json", help="print JSON, for scripts")
     options._flag(parser, "--fix", help="fix what is safe to fix without asking (file modes)")
@@ -41,7 +41,7 @@ def build_parser() -> Parser:
         "--from-minion",
         default="",
         metavar="ID",
-        help="also let this minion try to reach the master's ports",
+        help="also let this minion test whether it reaches the master's ports",
     )
     return parser
 

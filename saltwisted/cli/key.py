@@ -61,20 +61,24 @@ def _actions(parser: Parser) -> None:
         help="list keys: acc[epted], pre or un[accepted], rej[ected], den[ied], all",
     )
     flag(group, "-L", "--list-all", help="list all keys")
-    group.add_option("-a", "--accept", default="", help="accept the pending keys of this glob")
+    group.add_option(
+        "-a", "--accept", default="", help="accept the pending keys that match this glob"
+    )
     flag(group, "-A", "--accept-all", help="accept all pending keys")
-    group.add_option("-r", "--reject", default="", help="reject the pending keys of this glob")
+    group.add_option(
+        "-r", "--reject", default="", help="reject the pending keys that match this glob"
+    )
     flag(group, "-R", "--reject-all", help="reject all pending keys")
     flag(group, "--include-all", help="the same as the next two")
-    flag(group, "--include-accepted", help="reject accepted keys, too")
-    flag(group, "--include-rejected", help="accept rejected keys, too")
-    flag(group, "--include-denied", help="accept or reject denied keys, too")
+    flag(group, "--include-accepted", help="also reject accepted keys")
+    flag(group, "--include-rejected", help="also accept rejected keys")
+    flag(group, "--include-denied", help="also accept or reject denied keys")
     group.add_option("-p", "--print", default="", help="print public keys")
     flag(group, "-P", "--print-all", help="print all public keys")
-    group.add_option("-d", "--delete", default="", help="delete the keys of this glob")
+    group.add_option("-d", "--delete", default="", help="delete the keys that match this glob")
     flag(group, "-D", "--delete-all", help="delete all keys")
     group.add_option("-f", "--finger", default="", help="print fingerprints")
-    flag(group, "-F", "--finger-all", help="print all fingerprints, the master's too")
+    flag(group, "-F", "--finger-all", help="print all fingerprints, including the master's")
 
 
 def _generation(parser: Parser) -> None:
@@ -94,7 +98,7 @@ def _generation(parser: Parser) -> None:
 
 
 def _general(parser: Parser) -> None:
-    parser.add_option("-u", "--user", help="the user to work as")
+    parser.add_option("-u", "--user", help="the user to run as")
     options.hard_crash(parser)
     options._flag(parser, "-q", "--quiet", help="do not print errors")
     options._flag(parser, "-y", "--yes", help="do not ask")

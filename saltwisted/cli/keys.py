@@ -14,9 +14,11 @@ from saltwisted.cli.options import Parser
 
 
 def _options(parser: Parser) -> None:
-    options._flag(parser, "--pending", help="only those that wait for a decision")
+    options._flag(parser, "--pending", help="show only keys that wait for a decision")
     options._flag(
-        parser, "--conflicts", help=("only those that are denied because another key is accepted")
+        parser,
+        "--conflicts",
+        help=("show only keys that are denied because another key is accepted"),
     )
     clusterask.json_option(parser)
 

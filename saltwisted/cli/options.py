@@ -162,7 +162,7 @@ def timeout(default: int) -> Group:
             "--timeout",
             type=int,
             default=default,
-            help="seconds to wait before asking the silent ones whether they still run "
+            help="seconds to wait before asking silent minions whether they still run the job "
             "(default: %default, or the configuration's)",
         )
 

@@ -25,15 +25,15 @@ def _options(parser: Parser) -> None:
         dest="step",
         default="",
         metavar="STEP",
-        help="with resume: the number or id of the step to go on from; those before it count as"
-        " done",
+        help="with resume: the number or id of the step to continue from; earlier steps count "
+        "as done",
     )
     parser.add_option(
         "--limit",
         type="int",
         default=0,
         metavar="N",
-        help="with list: the newest N alone",
+        help="with list: show only the newest N",
     )
     parser.add_option(
         "--follow",

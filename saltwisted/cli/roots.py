@@ -62,14 +62,14 @@ def _more(parser: Parser) -> None:
         default="",
         help=("resolve: the version to make visible, or 'visible' for the present one"),
     )
-    flag(parser, "--wait", help="sync, update: until every member has it")
+    flag(parser, "--wait", help="sync, update: wait until every member has it")
     parser.add_option(
         "--timeout", dest="seconds", type=float, default=60.0, help="seconds (default: %default)"
     )
     flag(parser, "--dry-run", help="push: only show what would be committed")
     flag(parser, "--restore", help="adopt: restore the directory from the store")
     flag(parser, "--accept", help="adopt: take the directory as it is, deletions included")
-    flag(parser, "--all", help="conflicts: show closed ones, too")
+    flag(parser, "--all", help="conflicts: also show closed ones")
     parser.add_option(
         "-n", "--most", type=int, default=20, help=("log: how many lines (default: %default)")
     )

@@ -27,7 +27,9 @@ EX_REFUSED = 1
 
 def _options(parser: Parser) -> None:
     parser.add_option("-y", "--yes", action="store_true", default=False, help="do not ask")
-    options._flag(parser, "--dry-run", help="tell who would be cut off, and change nothing")
+    options._flag(
+        parser, "--dry-run", help="show which minions would be cut off, and change nothing"
+    )
     options._flag(
         parser,
         "--abort",

@@ -78,7 +78,7 @@ def _more(parser: Parser) -> None:
         help="run on an earlier tree of the master's files: the generation of a job, or a commit",
     )
     flag(parser, "--start-event", help="minions fire an event before they run the function")
-    flag(parser, "--output-diff", dest="state_output_diff", help="show states that changed only")
+    flag(parser, "--output-diff", dest="state_output_diff", help="show only states that changed")
     flag(parser, "--config-dump", help="print the master's configuration")
     flag(parser, "--preview-target", help="print the minions that match, and run nothing")
 
@@ -96,7 +96,7 @@ def _batches(parser: Parser) -> None:
         "--batch-wait",
         type=float,
         default=0,
-        help="seconds before the place of a finished minion is free again",
+        help="seconds to wait after a minion has finished before the next one starts",
     )
     parser.add_option(
         "--batch-safe-limit",

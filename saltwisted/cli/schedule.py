@@ -93,7 +93,7 @@ def _do(line: CommandLine, client: Any, do: str, name: str, entry: dict[str, Any
         request["schedule"] = {name: merged} if do == "add" else merged
     done = client.call("schedule", **request)
     if do == "run" and not done["started"]:
-        raise SystemExit(f"Job {name} was not started: as many run as may.")
+        raise SystemExit(f"Job {name} was not started: maxrunning is reached.")
     if line.options.json:
         clusterask.print_json(done)
     else:

@@ -40,7 +40,7 @@ def build_parser() -> Parser:
     parser.add_option(
         "--role",
         choices=("master", "minion", "cluster"),
-        help="this daemon only (default: those that have run on this machine)",
+        help="show only this daemon (default: those that have run on this machine)",
     )
     options._flag(parser, "--json", help="print JSON, for scripts")
     return parser

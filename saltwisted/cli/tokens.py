@@ -71,7 +71,9 @@ def _token_options(parser: Parser) -> None:
         "pillar, separated by commas (default: %default)",
     )
     options._flag(
-        parser, "--approve", help=("who joins with it waits for 'saltwisted members approve'")
+        parser,
+        "--approve",
+        help=("a node that joins with it waits for 'saltwisted members approve'"),
     )
     clusterask.json_option(parser)
 
@@ -161,7 +163,7 @@ def _token_list(line: CommandLine) -> int:
 
 def _join_options(parser: Parser) -> None:
     parser.add_option("--token-file", metavar="FILE", help="read the token from a file")
-    options._flag(parser, "--dry-run", help="tell what would happen, and change nothing")
+    options._flag(parser, "--dry-run", help="show what would happen, and change nothing")
     options._flag(
         parser,
         "--discard-identity",

@@ -182,8 +182,8 @@ class ClusterControl:
             await member.say_about()
         if not life.settings.addresses:
             raise DeniedError(
-                "this machine has no address that others could reach, so a token would lead "
-                "nowhere: bring its network up, or name an address by the option interface"
+                "this machine has no address that others can reach, so a token would be "
+                "useless: bring its network up, or set an address with the option interface"
             )
         near = self._by_nearness(member)
         if role == MINION:

@@ -154,7 +154,7 @@ def _no_addresses(places: Any, *words: str) -> Iterable[str]:
         except ValueError:
             good = False
         if not good:
-            yield f"{str(place)[:64]!r} is no address of a client, so it lets nobody in"
+            yield f"{str(place)[:64]!r} is not a client address, so it lets nobody in"
 
 
 def _wrong(name: str, value: Any) -> str:

@@ -323,7 +323,7 @@ def judge(remote: GitRemote) -> None:
             )
     ssh = "ssh" in scheme or (not scheme and not remote.url.startswith("/"))
     if ssh and remote.passphrase and not remote.privkey:
-        raise ConfigError(f"remote {who!r}: passphrase is there, and privkey is not")
+        raise ConfigError(f"remote {who!r}: passphrase is set, but privkey is not")
 
 
 def check_url(text: str) -> str:

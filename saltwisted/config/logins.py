@@ -233,7 +233,7 @@ def oidc_faults(settings: Mapping[str, Any]) -> list[str]:
     for name in ("issuer", "jwks_uri"):
         url = str(settings[name] or "")
         if url and (_is_plain(url) or not url.startswith(("http://", "https://"))):
-            found.append(f"^{name}: {url} is no address of https, and keys come from there")
+            found.append(f"^{name}: {url} is not an https address, and keys come from there")
     audience = settings["audience"]
     rows = audience if isinstance(audience, list) else [audience]
     if not all(isinstance(row, str) for row in rows):
@@ -262,7 +262,7 @@ def browser_faults(settings: Mapping[str, Any]) -> list[str]:
         return [*found, "^redirect_uri is needed with ^client_id, a text or a list of texts"]
     for address in addresses:
         if _is_plain(address) or not address.startswith(("http://", "https://")):
-            found.append(f"^redirect_uri: {address} is no address of https, and sessions go there")
+            found.append(f"^redirect_uri: {address} is not an https address, and sessions go there")
         elif not address.endswith(CALLBACK):
             found.append(f"^redirect_uri: {address} does not end with {CALLBACK}")
     if "openid" not in str(settings["scope"]).split():

@@ -172,7 +172,7 @@ EXACT: dict[str, Callable[[Any], bool]] = {
 def _to_str(value: Any) -> Any:
     if isinstance(value, (bool, int, float)) or type(value).__name__ in ("date", "datetime"):
         return str(value)
-    raise Misfit("a text is needed")
+    raise Misfit("text is needed")
 
 
 def _to_bool(value: Any) -> Any:

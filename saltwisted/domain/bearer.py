@@ -204,7 +204,7 @@ def judge_identity(
     audience, party = claims.get("aud"), claims.get("azp")
     several = isinstance(audience, list) and len(audience) > 1
     if (several or party is not None) and party != client:
-        raise BearerError(f"it is for several, and was made for {_shown(party)}")
+        raise BearerError(f"it is for several clients, and was made for {_shown(party)}")
     if str(token.header.get("typ", "")).lower() not in ("", "jwt"):
         raise BearerError(f"it is of another kind: {_shown(token.header.get('typ'))}")
     said = claims.get("nonce")
@@ -217,7 +217,7 @@ def _verify(token: Bearer, keys: Sequence[Key]) -> None:
     header = token.header
     algorithm, kid = header.get("alg"), header.get("kid")
     if "crit" in header:
-        raise BearerError("it has extensions (crit) that nobody knows here")
+        raise BearerError("it has unknown extensions (crit)")
     kind = header.get("typ", "")
     if not isinstance(kind, str) or kind.lower() not in TYPES:
         raise BearerError(f"it is of another kind: {_shown(kind)}")

@@ -165,10 +165,10 @@ def came_back(
     state = query.get("state", "")
     if flow is None or not hmac.compare_digest(state.encode(), flow.state.encode()):
         raise FlowError(
-            "This browser has begun no such login, or too long ago, or another one since"
+            "This browser has not begun this login, or too long ago, or has begun another one since"
         )
     if query.get("iss", "" if names_issuer else issuer) != issuer:
-        raise FlowError("The answer is that of another provider")
+        raise FlowError("The answer comes from another provider")
     if "error" in query:
         raise FlowError(f"The provider did not log you in: {query['error'][:100]}")
     code = query.get("code", "")

@@ -79,7 +79,7 @@ def rendered(option: str, template: str, username: str, escape: Callable[[str], 
         environment = Environment(autoescape=False)  # noqa: S701
         return environment.from_string(template).render(username=escape(username))
     except TemplateError as error:
-        raise DirectoryError(f"auth.ldap.{option} is no template: {error}") from None
+        raise DirectoryError(f"auth.ldap.{option} is not a valid template: {error}") from None
 
 
 def plain_name(username: str) -> bool:
@@ -171,10 +171,10 @@ class Directory:
                 parts = urlsplit(url)
                 port = parts.port
             except ValueError:
-                raise DirectoryError(f"auth.ldap.uri: {url} is no address") from None
+                raise DirectoryError(f"auth.ldap.uri: {url} is not an address") from None
             if parts.scheme not in ("ldap", "ldaps") or not parts.hostname:
                 raise DirectoryError(
-                    f"auth.ldap.uri: {url} is no address such as ldaps://ldap.example.com"
+                    f"auth.ldap.uri: {url} is not an address such as ldaps://ldap.example.com"
                 )
             encrypted = parts.scheme == "ldaps"
             found.append(

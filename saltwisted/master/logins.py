@@ -406,7 +406,7 @@ class Logins:
         given = {"eauth": eauth, "username": username, "password": password or "x"}
         asked = credentials(given)
         if asked is None:
-            raise DeniedError("no login has such a name, or such a password")
+            raise DeniedError("wrong name or password")
         told = NOTHING if password is None else {"password": password}
         answer = await self.ask(LOOK_ENTRY, eauth, username, told)
         config = self._config

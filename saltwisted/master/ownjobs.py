@@ -47,7 +47,7 @@ class OwnJobs:
             job is not said.
         """
         if not caller.name or caller.proof:
-            raise DeniedError("only users of this machine may ask this")
+            raise DeniedError("only local users of this machine may do this")
         if caller.owner:
             return caller.name
         job = await self._ctx.jobs.job(args["jid"])

@@ -183,7 +183,9 @@ class Pillars:
 
     def _check(self) -> None:
         if self._ground.seams.pillars.elsewhere:
-            raise RemoteError("SaltRunnerError", "this master has no pillars: ask one that has")
+            raise RemoteError(
+                "SaltRunnerError", "this master has no pillars: ask a master that has the right"
+            )
 
     async def tops(self, minion_id: str, opts: Mapping[str, Any]) -> dict[str, list[str]]:
         """

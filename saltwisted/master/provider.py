@@ -94,8 +94,8 @@ class Provider:
         if told is None or browser_faults(told) or not for_browsers(told):
             raise RemoteError(
                 "NoProvider",
-                "Browsers log in nowhere here: external_auth has no oidc with ^client_id and"
-                " ^redirect_uri",
+                "Browser login is not configured: external_auth has no oidc with ^client_id and "
+                "^redirect_uri",
             )
         found = kept_document(told, self._logins.kept(OIDC), self._now())
         if found is None:

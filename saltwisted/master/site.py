@@ -250,7 +250,7 @@ class SiteFunctions(Mapping[str, IFunctionModule]):
         if self._running >= MOST:
             raise RemoteError(
                 "SaltRunnerError",
-                f"{MOST} functions of the site's own run already: {name} was not begun",
+                f"{MOST} site functions already run: {name} was not started",
             )
         run = call if isinstance(call, Run) else None
         tag = f"salt/{'run' if run else 'wheel'}/{call.jid}"

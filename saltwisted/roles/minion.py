@@ -159,7 +159,7 @@ def sign_key_of(config: MinionConfig) -> PublicKey | None:
     data = read_file(path, 65536)
     if data is None:
         if config.verify_master_pubkey_sign:
-            raise ConfigError(f"verify_master_pubkey_sign is set, but {path} is not there")
+            raise ConfigError(f"verify_master_pubkey_sign is set, but {path} does not exist")
         return None
     try:
         return PublicKey.from_pem(data)

@@ -163,7 +163,7 @@ class Stores:
         @raises ConfigError: it is one that keeps the jobs of one master alone.
         """
         if not isinstance(self.jobs, JobStore):
-            raise ConfigError("a node of a cluster keeps its jobs by master_job_cache: local_cache")
+            raise ConfigError("a node of a cluster needs master_job_cache: local_cache")
         return self.jobs
 
     def sessions(self, secrets: ISecrets) -> SessionStore:

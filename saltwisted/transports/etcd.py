@@ -166,7 +166,7 @@ class Gateway:
 
         def late(failure: Failure) -> None:
             failure.trap(TimeoutError, CancelledError)
-            raise RequestTimeout(f"too many questions wait for an answer of {OPTION}")
+            raise RequestTimeout(f"too many requests wait for an answer of {OPTION}")
 
         return turn.addTimeout(WHOLE_TIME, self._reactor).addErrback(late)
 

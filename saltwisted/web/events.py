@@ -147,7 +147,9 @@ class Hub:
         own = sum(1 for each in self._listeners if each.eyes.user == user)
         if len(self._listeners) >= LISTENERS or own >= OF_ONE:
             self._counters["api:too-many-listeners"] += 1
-            raise Problem(503, "There are too many listeners", {"Retry-After": "5"})
+            raise Problem(
+                503, "There are too many listeners: try again later", {"Retry-After": "5"}
+            )
         self._listeners[listener] = None
 
     def remove(self, listener: Listener) -> None:

@@ -135,7 +135,7 @@ def key_of(exchange: Exchange) -> str:
         raise Problem(400, "This is for web sockets: 'Upgrade: websocket' is missing")
     if headers.get("sec-websocket-version", "").strip() != VERSION:
         told = {"Sec-WebSocket-Version": VERSION}
-        raise Problem(400, f"Web sockets are of version {VERSION}", told)
+        raise Problem(400, f"Only web sockets of version {VERSION} are supported", told)
     key = headers.get("sec-websocket-key", "").strip()
     try:
         good = len(b64decode(key, validate=True)) == 16

@@ -62,5 +62,5 @@ class TokenTests(SynchronousTestCase):
         token = parse(node.token())
 
         self.assertEqual(refused.returncode, 1, refused.stdout)
-        self.assertIn("by the option interface", refused.stderr)
+        self.assertIn("with the option interface", refused.stderr)
         self.assertEqual(token.peers, (f"10.8.7.6:{node.pool_port}",))

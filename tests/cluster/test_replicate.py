@@ -492,9 +492,7 @@ class KeyReplicaTests(SynchronousTestCase):
         with self.assertRaises(StoreError) as caught, a.replica.together():
             a.keys.move("web", "pending", "accepted")
 
-        self.assertIn(
-            "not done: this node does not serve its cluster any more", str(caught.exception)
-        )
+        self.assertIn("not done: this node no longer serves its cluster", str(caught.exception))
         self.assertEqual(a.shown(), {"minions_pre": ["web"]})
         a.begin()
         with a.replica.together():

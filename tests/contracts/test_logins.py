@@ -169,7 +169,7 @@ class PamTests(LoginProofContract, SynchronousTestCase):
         """Without libpam."""
 
         def missing(name: str, file: str) -> Any:
-            raise pam.PamMissing("libpam is not installed here")
+            raise pam.PamMissing("libpam is not installed")
 
         self.patch(pam, "_library", missing)
         return self.proof(), self.settings()

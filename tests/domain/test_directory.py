@@ -103,7 +103,7 @@ class OptionTests(SynchronousTestCase):
         (found,) = directory(server="c", tls=True, port=1636).places
         self.assertEqual((found.url, found.encrypted), ("ldaps://c:1636", True))
         for odd in ("http://a", "ldap://", "ldap://a:x", "a"):
-            with self.assertRaisesRegex(DirectoryError, "is no address"):
+            with self.assertRaisesRegex(DirectoryError, "is not an address"):
                 directory(uri=odd)
         with self.assertRaisesRegex(DirectoryError, "starttls is for ldap://"):
             directory(uri="ldaps://a", starttls=True)
@@ -156,5 +156,7 @@ class OptionTests(SynchronousTestCase):
     def test_templates(self) -> None:
         """A broken template is named with its option."""
         for option in ("filter", "binddn", "group_filter"):
-            with self.assertRaisesRegex(DirectoryError, f"auth.ldap.{option} is no template"):
+            with self.assertRaisesRegex(
+                DirectoryError, f"auth.ldap.{option} is not a valid template"
+            ):
                 directory(**{option: "{{ username "})

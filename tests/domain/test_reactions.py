@@ -70,8 +70,8 @@ class EntryTests(SynchronousTestCase):
             ({"a": None}, "needs a path"),
             ({"a": []}, "needs a path"),
             ({"a": 5}, "needs a path"),
-            ({"a": [5]}, "is named by its path"),
-            ({"a": [["/x"]]}, "is named by its path"),
+            ({"a": [5]}, "must be a path"),
+            ({"a": [["/x"]]}, "must be a path"),
             ({"a": ["x.sls"]}, "neither an absolute path nor"),
             ({"a": {"saltenv": "b"}}, "needs sls"),
             ({"a": {"sls": "/x", "throtle": 3}}, "there is no option throtle"),
@@ -185,8 +185,8 @@ class FormTests(SynchronousTestCase):
     def test_wrong(self) -> None:
         """Wrong forms say what is wrong."""
         self.refused({"local.m.f": []}, "needs tgt")
-        self.refused({"state.m.f": []}, "none 'state'")
-        self.refused({"runner": ["noduckydot"]}, "is no function")
+        self.refused({"state.m.f": []}, "type 'state'")
+        self.refused({"runner": ["noduckydot"]}, "is not a function")
         self.refused({"runner.m.f": [{"args": "x"}]}, "args must be a map")
         self.refused({"runner.m.f": [{"args": [[1]]}]}, "Incorrect argument format")
         self.refused({"local.m.f": [{"tgt": "*"}, {"arg": "x"}]}, "arg must be a list")

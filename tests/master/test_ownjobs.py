@@ -87,7 +87,7 @@ class OwnJobTests(SynchronousTestCase):
         self.assertEqual(self.rig.jobs.loads[jid]["user"], "nobody")
         self.assertIn("has published no job", self.refusal(NOBODY, jid=jid))
         session = Caller(name="nobody", source="uid 65534", door="a test", proof=login)
-        self.assertIn("only users of this machine", self.refusal(session, jid=jid))
+        self.assertIn("only local users of this machine", self.refusal(session, jid=jid))
 
     def test_claimed(self) -> None:
         """A job of which a minion alone says whose it is, is nobody's."""

@@ -194,7 +194,7 @@ class SiteTests(SynchronousTestCase):
         """More than C{MOST} at once are refused, and one may begin when one has ended."""
         calls = [self.known(), *(self.call("deploy.web") for _ in range(MOST - 1))]
         text, _ = self.result(self.call("deploy.web"))
-        self.assertIn("was not begun", text)
+        self.assertIn("was not started", text)
 
         _ = self.child("call").ask("answer", value=1, retcode=0)
         self.successResultOf(calls[-1])

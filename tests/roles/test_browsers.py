@@ -108,5 +108,5 @@ class BrowserTests(SynchronousTestCase):
         browser.run("return fetch('/logout', {method: 'POST', body: '{}'}).then(() => true)")
         state = self.provider.asked_last["state"]
         browser.go(f"{self.url}/login/oidc/callback?code=theirs&state={state}")
-        self.assertIn("begun no such login", browser.text)
+        self.assertIn("not begun this login", browser.text)
         self.assertNotIn("session_id", browser.cookies)

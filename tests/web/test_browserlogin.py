@@ -168,7 +168,7 @@ class BrowserTests(BrowserRig):
         back = self.browser.at_provider(self.browser.begin("/login/oidc?next=/app"))
         name, text = next(iter(self.browser.cookies.items()))
         self.browser.cookies[name] = f"{text.partition('.')[0]}.{encoded(b'/other')}"
-        self.assertIn("begun no such login", self.refused(back))
+        self.assertIn("not begun this login", self.refused(back))
 
     def test_other_node(self) -> None:
         """Any node ends what another one has begun: the browser has all that is needed."""
@@ -181,9 +181,9 @@ class BrowserTests(BrowserRig):
         """T-EAUTH-10: a way back that somebody else has begun logs this browser in nowhere."""
         theirs = Browser(self.api)
         back = theirs.at_provider(theirs.begin())
-        self.assertIn("begun no such login", self.refused(back))
+        self.assertIn("not begun this login", self.refused(back))
         self.browser.begin()
-        self.assertIn("begun no such login", self.refused(back))
+        self.assertIn("not begun this login", self.refused(back))
         self.assertNotIn("/realm/token", self.provider.server.asked)
 
     def test_state(self) -> None:

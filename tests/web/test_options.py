@@ -176,10 +176,10 @@ class OptionTests(SynchronousTestCase):
         self.assertEqual(
             found,
             [
-                "rest_twisted: authorized_ips: 'host' is no address of a client, so it lets nobody"
+                "rest_twisted: authorized_ips: 'host' is not a client address, so it lets nobody"
                 " in",
-                "rest_twisted: authorized_ips: '7' is no address of a client, so it lets nobody in",
-                "rest_twisted: api_acl: fred: '10.0.0.0/8' is no address of a client, so it lets"
+                "rest_twisted: authorized_ips: '7' is not a client address, so it lets nobody in",
+                "rest_twisted: api_acl: fred: '10.0.0.0/8' is not a client address, so it lets"
                 " nobody in",
                 "rest_twisted: api_acl: ann: a list of addresses is needed, not '7'",
             ],

@@ -82,7 +82,7 @@ class BackendTests(SynchronousTestCase):
         """Without libpam nobody is let in, and the log is told."""
 
         def missing(name: str, file: str) -> Any:
-            raise pam.PamMissing("libpam is not installed here")
+            raise pam.PamMissing("libpam is not installed")
 
         self.patch(pam, "_library", missing)
 

@@ -162,8 +162,8 @@ class OidcTests(SynchronousTestCase):
         for changes, words in (
             ({"^issuer": ""}, "^issuer is needed"),
             ({"^audience": ""}, "^audience is needed"),
-            ({"^issuer": "http://a"}, "no address of https"),
-            ({"^jwks_uri": "ftp://a"}, "no address of https"),
+            ({"^issuer": "http://a"}, "not an https address"),
+            ({"^jwks_uri": "ftp://a"}, "not an https address"),
             ({"^audience": [5]}, "text"),
             ({"^leeway": "long"}, "^leeway"),
             ({"^leeway": 5000}, "^leeway"),
@@ -172,7 +172,7 @@ class OidcTests(SynchronousTestCase):
             ({"^client_id": "x"}, "^redirect_uri is needed"),
             ({"^redirect_uri": BACK}, "^client_id is needed"),
             ({"^client_id": "x", "^redirect_uri": [BACK, 5]}, "a list of texts"),
-            ({"^client_id": "x", "^redirect_uri": BACK.replace("s:", ":")}, "no address of https"),
+            ({"^client_id": "x", "^redirect_uri": BACK.replace("s:", ":")}, "not an https address"),
             ({"^client_id": "x", "^redirect_uri": f"{BACK}/more"}, "does not end with"),
             ({"^client_id": "x", "^redirect_uri": BACK, "^scope": "email"}, "'openid'"),
         ):

@@ -29,7 +29,7 @@ def refuse(problem: str) -> None:
     """
     if problem:
         raise StoreError(
-            f"not done: {problem}. Nothing was changed; mend this node's disk, or use another "
+            f"not done: {problem}. Nothing was changed; repair this node's disk, or use another "
             "member"
         )
 

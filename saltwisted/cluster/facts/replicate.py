@@ -256,14 +256,14 @@ class KeyReplica:
         refuse(self._problem())
         if self._ended:
             raise StoreError(
-                "not done: this node does not serve its cluster any more. Nothing was changed; "
-                "use another member",
+                "not done: this node no longer serves its cluster. Nothing was changed; use "
+                "another member",
                 self._keys.pki_dir,
             )
         if not self._running:
             raise StoreError(
-                "not done: this node takes in what the other members did meanwhile, and serves "
-                "after that. Nothing was changed; try again then, or use another member",
+                "not done: this node is catching up with the other members, and serves after "
+                "that. Nothing was changed; try again then, or use another member",
                 self._keys.pki_dir,
             )
         with self.in_one():
@@ -288,7 +288,7 @@ class KeyReplica:
             await all_within(self._clock, WRITTEN_SECONDS, [started])
             if not self._running:
                 raise StoreError(
-                    "unknown: this node still takes in what it missed. It is done when the node "
+                    "unknown: this node is still catching up. The change is done when the node "
                     "serves, and lost if the process ends before that"
                 )
         await self._acts.written()

@@ -129,9 +129,9 @@ class MemberActs:
             raise DeniedError("this node is the only member: there is nothing to leave")
         if not force and not self.peers.links():
             raise DeniedError(
-                "no other member can be reached: nobody would take over what is only here, or "
-                f"learn that this node leaves. Start {' or '.join(self.others())} first, or "
-                "leave anyway with --force"
+                "no other member can be reached: no member would take over what only this node "
+                f"has, or learn that this node leaves. Start {' or '.join(self.others())} first, "
+                "or leave anyway with --force"
             )
         self.leaving = True
         self.admission.closed = "this member is leaving the cluster: join through another one"

@@ -251,7 +251,7 @@ class Admission:
             raise DeniedError(
                 f"the token is {reason}"
                 if reason
-                else "what the cluster has is not told before an operator approves"
+                else "the cluster does not show what it has before an operator approves"
             )
         return await self.census()
 
@@ -395,7 +395,7 @@ class Admission:
                 if other != key and ((stamp, tuple(origin)), other) < (place, key):
                     ahead.add(other)
         if len(ahead) >= known.uses:
-            raise DeniedError("the token is used up: another node was quicker")
+            raise DeniedError("the token is used up: another node was faster")
         return known.wait
 
     def claimed(self, node: str, body: bytes) -> bytes:
@@ -412,7 +412,9 @@ class Admission:
     def _welcome(self, session: Session, node: str) -> dict[str, Any]:
         authority = self.secrets.current(AUTHORITY)
         if authority is None:
-            raise DeniedError("this member does not hold the cluster's authority yet")
+            raise DeniedError(
+                "this member does not have the key of the cluster's certificate authority yet"
+            )
         private, public = self.identity()
         certificate = issue(
             NodeKey.from_pem(authority.value), session.public, node, self.cluster, self.now()
@@ -526,7 +528,7 @@ class Joiner:
         """
         token = self.token
         if token is None and not self.cluster_secret:
-            raise DeniedError("neither a token nor a cluster_secret: nobody could be trusted")
+            raise DeniedError("neither a token nor a cluster_secret: this node could trust nobody")
         secret = token.secret if token is not None else secret_key(self.cluster_secret)
         nonce = self.entropy(NONCE_BYTES)
         answered: Deferred[tuple[bytes, bytes]] = Deferred()

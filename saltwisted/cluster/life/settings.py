@@ -46,18 +46,18 @@ def check(config: MasterConfig) -> None:
     if config.return_copies not in (1, 2):
         raise ConfigError(
             f"return_copies: {config.return_copies}: use 1 or 2: a return is acknowledged when "
-            "so many nodes have it. All nodes get it afterwards in any case"
+            "this many nodes have it. All nodes get it afterwards in any case"
         )
     if config.claims not in MODES:
         raise ConfigError(
             f"claims: {config.claims}: use pair (of two members the first by name decides), both "
-            "(of two members each acts: things may be done twice) or etcd"
+            "(each of two members acts: things may happen twice) or etcd"
         )
     if config.claims == ETCD:
         etcd_of(config)
     if config.cluster_peers and config.cluster_secret is None:
         raise ConfigError(
-            "cluster_peers without cluster_secret: nodes could not prove who they are. Set "
+            "cluster_peers without cluster_secret: nodes cannot prove who they are. Set "
             "cluster_secret on all of them, or leave both out and let nodes join with "
             "'saltwisted token create' and 'saltwisted join'"
         )

@@ -63,11 +63,13 @@ def settings_of(endpoints: Any, values: Mapping[str, Any]) -> Settings:
     @raises ConfigError: with the option, and what to write instead.
     """
     if not isinstance(endpoints, list) or not endpoints:
-        raise ConfigError(f"claims: etcd without {OPTION}: name its addresses, as in {EXAMPLE}")
+        raise ConfigError(f"claims: etcd without {OPTION}: list its addresses, as in {EXAMPLE}")
     texts = {name: str(value or "") for name, value in values.items()}
     settings = Settings(endpoints=tuple(_endpoint(each) for each in endpoints), **texts)
     if not settings.prefix.strip("/"):
-        raise ConfigError(f"{OPTION}_prefix: it may not be empty: what begins the keys in etcd?")
+        raise ConfigError(
+            f"{OPTION}_prefix must not be empty: it is the prefix of all keys in etcd"
+        )
     if bool(settings.cert) != bool(settings.key):
         raise ConfigError(f"{OPTION}_cert and {OPTION}_key: give both, or neither")
     if bool(settings.user) != bool(settings.password):
@@ -75,8 +77,8 @@ def settings_of(endpoints: Any, values: Mapping[str, Any]) -> Settings:
     is_tls = [each.startswith("https:") for each in settings.endpoints]
     if (settings.ca or settings.cert) and not all(is_tls):
         raise ConfigError(
-            f"{OPTION}: {settings.endpoints[is_tls.index(False)]}: there are certificates for it, "
-            "so write https://"
+            f"{OPTION}: {settings.endpoints[is_tls.index(False)]}: certificates are "
+            "configured for it, so write https://"
         )
     return evolve(settings, prefix=settings.prefix.strip("/"))
 
@@ -90,7 +92,7 @@ def _endpoint(value: Any) -> str:
     except ValueError:
         good = False
     if not good or parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc:
-        raise ConfigError(f"{OPTION}: {text!r} is no address; write it as in {EXAMPLE}")
+        raise ConfigError(f"{OPTION}: {text!r} is not an address; write it as in {EXAMPLE}")
     return f"{parts.scheme}://{parts.netloc}"
 
 

@@ -57,11 +57,11 @@ def settings_of(block: Any) -> MetricsSettings | None:
     if block is None:
         return None
     if not isinstance(block, Mapping):
-        raise ConfigError("metrics: it is a map; 'metrics: {}' is enough")
+        raise ConfigError("metrics must be a map; 'metrics: {}' is enough")
     unknown = sorted(str(name) for name in block if name not in STOCK | OURS)
     if unknown:
         known = ", ".join(sorted(OURS))
-        raise ConfigError(f"metrics: there is no {unknown[0]}; it may have {known}")
+        raise ConfigError(f"metrics: unknown option {unknown[0]}; there are {known}")
     if not block.get("enabled", True) or exports_elsewhere(block):
         return None
     nested = block.get(PROMETHEUS) or {}

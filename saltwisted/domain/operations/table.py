@@ -93,7 +93,7 @@ def owner_only(refusal: str) -> Right:
 
 async def _account(caller: Caller, args: Mapping[str, Any]) -> str:
     if not caller.name or caller.proof:
-        raise DeniedError("only users of this machine may ask this")
+        raise DeniedError("only local users of this machine may do this")
     return caller.name
 
 

@@ -147,11 +147,11 @@ def _sls(body: Any) -> tuple[str, ...]:
         raise _Wrong(f"needs a path of an SLS or a list of them, not {_kind(body)}")
     for one in found:
         if not isinstance(one, str) or not one.strip():
-            raise _Wrong(f"an SLS is named by its path or salt:// address, not by {_kind(one)}")
+            raise _Wrong(f"an SLS must be a path or a salt:// address, not {_kind(one)}")
         if not one.startswith(("/", "salt://")):
             raise _Wrong(
-                f"{one!r} is neither an absolute path nor a salt:// address: a daemon stands in no "
-                "directory"
+                f"{one!r} is neither an absolute path nor a salt:// address: a daemon has no "
+                "working directory"
             )
     return tuple(found)
 

@@ -103,11 +103,11 @@ def reaction_of(chunk: Mapping[str, Any]) -> Reaction:
     kind = ALIASES.get(chunk["state"], chunk["state"])
     if kind not in KINDS:
         raise ReactionError(
-            f"there are reactions of the types local, runner, wheel and caller, and none {kind!r}"
+            f"unknown reaction type {kind!r}: there are local, runner, wheel and caller"
         )
     fun = chunk.get("fun")
     if not isinstance(fun, str) or "." not in fun:
-        raise ReactionError(f"{fun!r} is no function: it needs a module, as test.ping has")
+        raise ReactionError(f"{fun!r} is not a function: write MODULE.FUNCTION, such as test.ping")
     named: dict[str, Any] = {"kind": kind, "fun": fun}
     named.update(id=str(chunk.get("__id__", "")), sls=str(chunk.get("__sls__", "")))
     if kind == LOCAL:
@@ -130,7 +130,7 @@ def reaction_of(chunk: Mapping[str, Any]) -> Reaction:
 
 def _publication(chunk: Mapping[str, Any]) -> dict[str, Any]:
     if not chunk.get("tgt"):
-        raise ReactionError("a local reaction needs tgt: the minions that it is for")
+        raise ReactionError("a local reaction needs tgt, its target")
     tgt_type = chunk.get("tgt_type", "glob")
     if not isinstance(tgt_type, str):
         raise ReactionError(f"tgt_type must be text such as glob, not {type(tgt_type).__name__}")

@@ -107,7 +107,7 @@ class Goings:
         """
         going = self._going.get(jid)
         if going is None:
-            raise TakenOver(f"orchestration {jid} does not go on here any more")
+            raise TakenOver(f"orchestration {jid} no longer runs on this node")
         if going.stopping:
             raise TakenOver(f"orchestration {jid} was stopped by {going.stopping}")
         if going.ending:

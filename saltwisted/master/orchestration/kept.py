@@ -203,7 +203,7 @@ class KeptOrchestrations:
             more = None if step is not None and step.low else self._sealed(low)
             await self._goings.write(going, step_line(number, known, self._node, self._now(), more))
         if not self.holds(jid):
-            raise TakenOver(f"orchestration {jid} does not go on here any more")
+            raise TakenOver(f"orchestration {jid} no longer runs on this node")
         return {"jid": known, "result": None, "parts": parts}
 
     async def step_parts(
@@ -239,7 +239,7 @@ class KeptOrchestrations:
             return part == begun - 1
         await self._goings.write(going, part_line(number, part, self._now()))
         if not self.holds(jid):
-            raise TakenOver(f"orchestration {jid} does not go on here any more")
+            raise TakenOver(f"orchestration {jid} no longer runs on this node")
         return True
 
     async def step_end(self, jid: str, number: int, result: Mapping[str, Any]) -> None:
@@ -274,7 +274,7 @@ class KeptOrchestrations:
             if run.state is not RunState.RUNNING:
                 raise DeniedError(f"orchestration {jid} has ended: it is {run.state.value}")
             if run.node == self._node:
-                raise DeniedError(f"orchestration {jid} is being taken over just now")
+                raise DeniedError(f"another node is just taking over orchestration {jid}")
             await self._records.wish_at(run.node, jid, {"do": STOP}, user)
             return await self.show(jid)
         return await self._stop(jid, user)
@@ -314,11 +314,11 @@ class KeptOrchestrations:
             found = await self._summaries.read(other)
             run = found if found.name == jid else run
         if not run.counted:
-            raise DeniedError(f"no orchestration {jid} runs here, or at another node")
+            raise DeniedError(f"no orchestration {jid} runs on this node or on another")
         if run.state is not RunState.RUNNING:
             raise DeniedError(f"orchestration {jid} has ended: it is {run.state.value}")
         if run.node == self._node:
-            raise DeniedError(f"orchestration {jid} is being taken over just now")
+            raise DeniedError(f"another node is just taking over orchestration {jid}")
         await self._records.wish_at(run.node, jid, wish, user)
 
     async def _wish(self, jid: str, wish: Mapping[str, Any], user: str) -> None:
@@ -343,7 +343,9 @@ class KeptOrchestrations:
         """
         run = await self._summaries.read(jid)
         if not run.counted:
-            raise DeniedError(f"there is no orchestration {jid} here, or it was forgotten")
+            raise DeniedError(
+                f"there is no orchestration {jid}, or it was forgotten after keep_jobs_seconds"
+            )
         return run
 
     def listed(self, most: int = 0) -> Awaitable[Sequence[Mapping[str, Any]]]:

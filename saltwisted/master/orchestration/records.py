@@ -283,7 +283,7 @@ class RunRecords:
             if not holds():
                 raise TakenOver(DOUBTED)
             if not answers.best.lines:
-                raise TakenOver(f"nobody who can be asked has anything of orchestration {jid}")
+                raise TakenOver(f"no reachable node has a record of orchestration {jid}")
             if self.keepers.is_enough(answers):
                 break
             if self.clock.seconds() >= until:

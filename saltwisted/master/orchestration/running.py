@@ -171,7 +171,7 @@ class Orchestrating:
         if len(above) >= DEEPEST:
             raise RemoteError(
                 "SaltInvocationError",
-                f"{len(above)} orchestrations are inside of one another, beginning with "
+                f"{len(above)} orchestrations are nested, beginning with "
                 f"{above[0]}: does one begin itself?",
             )
         if above:
@@ -184,7 +184,9 @@ class Orchestrating:
 
     async def _run(self, run: Run, what: Mapping[str, Any], above: tuple[str, ...]) -> Any:
         if len(self._active) >= MOST:
-            raise RemoteError("SaltInvocationError", f"more than {MOST} orchestrations at once")
+            raise RemoteError(
+                "SaltInvocationError", f"more than {MOST} orchestrations would run at once"
+            )
         active = Active(run, what, above, CAUSE.get())
         if what.get("do") == "resume":
             active.taken_over = self._ground.clock.seconds()
@@ -394,7 +396,7 @@ class Orchestrating:
         """Do something for a run: its place among runs and events is known to what is done."""
         active = self.found(jid)
         if active.begun and not self._ground.seams.orchestrations.holds(jid):
-            raise TakenOver(f"orchestration {jid} does not go on here any more")
+            raise TakenOver(f"orchestration {jid} no longer runs on this node")
         DEPTH.set((*active.above, active.jid))
         CAUSE.set(active.cause)
         OF_RUN.set(str(active.facts.get("generation") or "") if active.follows else "")

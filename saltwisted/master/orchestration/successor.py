@@ -245,7 +245,7 @@ class Successor:
             if not answer.ended:
                 break
             # That attempt came to nothing
-        raise DeniedError(f"somebody else has orchestration {run.jid} go on just now")
+        raise DeniedError(f"another command is just resuming orchestration {run.jid}")
 
 
 def judged_resumption(run: Run, first: str) -> int | None:
@@ -259,7 +259,7 @@ def judged_resumption(run: Run, first: str) -> int | None:
     if run.state is RunState.DONE:
         raise DeniedError(f"orchestration {run.jid} is done")
     if not run.about:
-        raise DeniedError(f"of orchestration {run.jid} is not known what it was to do")
+        raise DeniedError(f"the steps of orchestration {run.jid} are not known")
     if not first:
         return None
     step = run.find(first)

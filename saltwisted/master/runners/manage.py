@@ -179,8 +179,8 @@ async def key_regen(run: Run) -> str:
         salt-run manage.key_regen
     """
     raise ValueError(
-        "manage.key_regen is not offered: it makes every minion discard its key at once; "
-        "run saltutil.regen_keys on the minions that need it"
+        "manage.key_regen is not available: it would make every minion discard its key at once. "
+        "Run saltutil.regen_keys on the minions that need it"
     )
 
 

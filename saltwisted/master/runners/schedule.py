@@ -167,7 +167,7 @@ async def run_job(run: Run, name: str) -> Any:
     """
     done = await run.ctx.schedule.call("run_job", run.user, name=name)
     if not done["started"]:
-        return {"comment": f"Job {name} was not started: as many run as may.", "result": False}
+        return {"comment": f"Job {name} was not started: maxrunning is reached.", "result": False}
     return {"comment": f"Scheduling Job {name} on master.", "result": True, "jid": done["jid"]}
 
 

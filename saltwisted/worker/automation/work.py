@@ -197,7 +197,7 @@ def call_minion(config_dir: str, fun: str, arg: Sequence[Any], kwarg: Mapping[st
     """
     path = os.path.join(config_dir, "minion")
     if not os.path.isfile(path):
-        raise FileNotFoundError(f"there is no minion beside this master: {path} is not there")
+        raise FileNotFoundError(f"there is no minion beside this master: {path} does not exist")
     config = load_from_disk("minion", config_dir).minion
     return run_call(config, fun, arg, kwarg)
 

@@ -132,7 +132,8 @@ class _Asking:
         """The groups, without the user."""
         if not self._directory.can_look:
             raise DirectoryError(
-                "without auth.ldap.bindpw nobody can be looked up whose password is not here"
+                "without auth.ldap.bindpw the directory can look up only users who give their "
+                "password"
             )
         if self._directory.template:
             with self._connected() as connection:

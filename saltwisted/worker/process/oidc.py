@@ -123,7 +123,7 @@ class Oidc:
         client = str(settings["client_id"])
         found = judge_identity(token, keys, terms_of(settings), client, nonce, now)
         if credentials({"eauth": "oidc", "username": found.name, "password": "x"}) is None:
-            raise BearerError("its name is none that a user can have")
+            raise BearerError("its name cannot be the name of a user")
         return found
 
     def _kept(
@@ -166,7 +166,7 @@ def _fetched(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any
             document = _for_browsers(settings, found)
     rows = _document(address, ca_file).get("keys")
     if not isinstance(rows, list) or not keys_of({"keys": rows}):
-        raise ValueError(f"{address} has no key that is used here")
+        raise ValueError(f"{address} has no key that saltwisted can use")
     return {"keys": rows}, document
 
 
@@ -176,7 +176,7 @@ def _for_browsers(settings: Mapping[str, Any], found: Mapping[str, Any]) -> dict
     for name in ("authorization_endpoint", "token_endpoint"):
         address = str(found.get(name) or "")
         if oidc_faults({**settings, "jwks_uri": address or "nothing"}):
-            raise ValueError(f"its {name} is no address of https: {address!r}")
+            raise ValueError(f"its {name} is not an https address: {address!r}")
         kept[name] = address
     methods = found.get("code_challenge_methods_supported")
     if isinstance(methods, list) and "S256" not in methods:
@@ -217,7 +217,7 @@ def _identity(
     address = str(document["token_endpoint"])
     status, body = ask(address, str(settings["ca_file"] or ""), form, headers)
     if status == 400:
-        raise BearerError("the provider has none for this code")
+        raise BearerError("the provider has no token for this code")
     if status != 200 or len(body) > LARGEST // 4:
         raise ValueError(f"{address} answers with status {status}")
     try:
@@ -240,13 +240,13 @@ def _document(address: str, ca_file: str) -> dict[str, Any]:
     if status != 200:
         raise ValueError(f"{address} answers with status {status}")
     if len(body) > LARGEST // 4:
-        raise ValueError(f"{address} answers with too much")
+        raise ValueError(f"the answer of {address} is too large")
     try:
         found = json.loads(body)
     except RecursionError:
         found = None
     if not isinstance(found, dict):
-        raise ValueError(f"{address} answers with no JSON object")
+        raise ValueError(f"the answer of {address} is not a JSON object")
     return found
 
 

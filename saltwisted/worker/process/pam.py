@@ -103,4 +103,4 @@ def _library(name: str, file: str) -> ctypes.CDLL:
                 return ctypes.CDLL(each)
             except OSError:
                 continue
-    raise PamMissing("libpam is not installed here, so nobody can log in through 'pam'")
+    raise PamMissing("libpam is not installed on this machine, so nobody can log in with 'pam'")

@@ -53,7 +53,7 @@ def ask(
             """No."""
 
     if not url.startswith(("http://", "https://")):
-        raise ValueError(f"{shown_text(url)} is no address of http or https")
+        raise ValueError(f"{shown_text(url)} is not an http or https address")
     context = ssl.create_default_context(cafile=ca_file or None)
     opener = build_opener(ProxyHandler({}), HTTPSHandler(context=context), Staying)
     data = None if form is None else urlencode(form).encode()
@@ -65,7 +65,7 @@ def ask(
         error.close()
         return error.code, b""
     except HTTPException as error:
-        raise OSError(f"{shown_text(url)} speaks no http: {type(error).__name__}") from None
+        raise OSError(f"{shown_text(url)} does not speak http: {type(error).__name__}") from None
 
 
 def said(error: BaseException) -> str:

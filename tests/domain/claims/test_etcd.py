@@ -85,7 +85,7 @@ class OptionTests(SynchronousTestCase):
             self.assertIn("claims_etcd:", self.refused(endpoints))
         for bad in ("127.0.0.1:2379", "ftp://a:1", "http://a", "http://a:x", "http://u:p@a:1",
                     "http://a:1/v3", "http://a b:1", 5, {}, "http://[::1:1"):  # fmt: skip
-            self.assertIn("is no address", self.refused((bad,)))
+            self.assertIn("is not an address", self.refused((bad,)))
         self.assertIn("claims_etcd_prefix", self.refused(prefix="/"))
         self.assertIn("claims_etcd_key", self.refused(("https://a:1",), prefix="p", cert="/c"))
         self.assertIn("claims_etcd_password", self.refused(prefix="p", user="u"))
