@@ -130,7 +130,7 @@ class ClusterControl:
         return found
 
     async def members(self, call: Call) -> Any:
-        """Say which members there are, how each is, and whether this node is ready."""
+        """Report the members, the state of each, and whether this node is ready."""
         return await self.state()
 
     async def state(self) -> dict[str, Any]:
@@ -169,7 +169,7 @@ class ClusterControl:
         }
 
     async def token_create(self, call: Call) -> Any:
-        """Make a token with which machines join, and say which members have it."""
+        """Create a token with which machines join, and report which members have it."""
         member = self._member()
         role = str(call.args.get("role") or MASTER)
         if role not in ROLES:
@@ -248,7 +248,7 @@ class ClusterControl:
         ]
 
     async def token_revoke(self, call: Call) -> Any:
-        """Take a token back, by the beginning of its id."""
+        """Revoke a token, named by the beginning of its id."""
         member = self._member()
         start = call.args["id"]
         found = [each for each in member.tokens.list() if each.startswith(start)]
@@ -288,15 +288,15 @@ class ClusterControl:
         )
 
     async def identity_prepare(self, call: Call) -> Any:
-        """Make the next identity key, and say what the change to it would do."""
+        """Create the next identity key, and report what the change to it would do."""
         return await self._member().identity.prepare()
 
     async def identity_installed(self, call: Call) -> Any:
-        """Remember which minions hold the next identity key."""
+        """Record which minions have the next identity key."""
         return await self._member().identity.installed(list(call.args.get("minions") or ()))
 
     async def identity_forget(self, call: Call) -> Any:
-        """Give the change of the identity key up."""
+        """Abandon the change of the identity key."""
         return await self._member().identity.forget()
 
     async def identity_change(self, call: Call) -> Any:
@@ -304,16 +304,16 @@ class ClusterControl:
         return await self._member().identity.change()
 
     async def members_approve(self, call: Call) -> Any:
-        """Let a suspended node in."""
+        """Admit a suspended node."""
         return await self._member().acts.approve(call.args["node"])
 
     async def members_declare_dead(self, call: Call) -> Any:
-        """Say that a member is dead: majorities are reckoned without it until it is back."""
+        """Declare a member dead: majorities do not count it until it is back."""
         self._member()
         return await self._lifecycle.member.declare_dead(call.args["node"], call.user)
 
     async def members_rights(self, call: Call) -> Any:
-        """Say what a member may do with the roots from now on."""
+        """Set what a member may do with the roots from now on."""
         rights = _rights(call.args.get("rights"))
         return await self._member().acts.set_rights(call.args["node"], rights)
 
@@ -364,15 +364,15 @@ def views(drift: Drift, ring: Ring, keys: KeyView) -> list[Operation]:
     """The rows of what is only looked at, and only by a member."""
 
     async def members_drift(call: Call) -> Any:
-        """Say where options differ between members that ought to be equal."""
+        """Report the options that should be equal on all members and are not."""
         return await drift.rows()
 
     async def members_ring(call: Call) -> Any:
-        """Have every member try the ports of every other, and say what it found."""
+        """Make every member try the ports of every other, and report the result."""
         return await ring.rows()
 
     async def keys_shown(call: Call) -> Any:
-        """Say where and when keys were seen, accepted, rejected, and which conflict."""
+        """Report where and when keys were seen, accepted or rejected, and which conflict."""
         args = call.args
         return keys.shown(
             args.get("match") or "*",

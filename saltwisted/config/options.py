@@ -101,7 +101,7 @@ class CommonOptions(Options):
     id: str = ""
     #: The user to run as; a minion needs root for most of what it does.
     user: str = "root"
-    #: Put before every path below, so that an installation can live in one directory.
+    #: The prefix of every path below, so that an installation can live in one directory.
     root_dir: str = "/"
     #: Whether directories are made and their modes checked at start.
     verify_env: HandedOn[bool] = True
@@ -114,13 +114,13 @@ class CommonOptions(Options):
     interface: str = "0.0.0.0"  # noqa: S104 - Salt's default
     #: Connections that a client keeps to the master at once; not used here.
     sock_pool_size: HandedOn[int] = 1
-    #: Bytes of the largest event that the bus takes.
+    #: The largest event that the bus accepts, in bytes.
     max_event_size: HandedOn[int] = 1048576
     ipc_mode: HandedOn[str] = "ipc"
     ipc_write_buffer: HandedOn[int] = 0
-    #: Whether to use IPv6; without a value as the address of the master decides.
+    #: Whether to use IPv6; without a value, the address of the master decides.
     ipv6: bool | None = None
-    #: Whether idle connections are probed.
+    #: Whether TCP keepalive probes idle connections.
     tcp_keepalive: bool = True
     #: Seconds of silence before the first probe.
     tcp_keepalive_idle: float = 300
@@ -137,7 +137,7 @@ class CommonOptions(Options):
     http_connect_timeout: float = 20.0
     #: Seconds to wait for a web server's whole answer.
     http_request_timeout: float = 3600.0
-    #: Bytes of the largest answer taken from a web server.
+    #: The largest answer accepted from a web server, in bytes.
     http_max_body: int = 107374182400
     #: Certificate and key for the tcp transport.
     ssl: dict[str, Any] | bool | None = None
@@ -154,7 +154,7 @@ class CommonOptions(Options):
     keysize: int = 2048
     #: The name of the key that signs the master's public key.
     master_sign_key_name: str = "master_sign"
-    #: Leave MD5 out of the fingerprints that `x509` tells. Nothing else is limited to FIPS.
+    #: Leave MD5 out of the fingerprints that `x509` shows. Nothing else is limited to FIPS.
     fips_mode: bool = False
 
     # -- Who may do what
@@ -174,9 +174,9 @@ class CommonOptions(Options):
 
     # -- Files
 
-    #: Environments, each with its directories for salt:// files, the first wins.
+    #: Environments, each with its directories for salt:// files; the first directory wins.
     file_roots: dict[str, Any] = {"base": ["/srv/salt", "/srv/spm/salt"]}
-    #: How top files of several environments unite: merge, same, merge_all.
+    #: How top files of several environments are merged: merge, same, merge_all.
     top_file_merging_strategy: str = "merge"
     #: Seconds between two updates of the file list of roots.
     roots_update_interval: HandedOn[float] = 60
@@ -212,11 +212,11 @@ class CommonOptions(Options):
     gitfs_depth: HandedOn[int] = 1
     #: Whether minions may push files to the master (cp.push).
     file_recv: bool = False
-    #: Megabytes of the largest pushed file.
+    #: The largest pushed file, in megabytes.
     file_recv_max_size: int = 100
-    #: Paths that match one of these are not served.
+    #: Regular expressions: paths that match one are not served.
     file_ignore_regex: list[Any] = []
-    #: Paths that match one of these wild cards are not served.
+    #: Globs: paths that match one are not served.
     file_ignore_glob: list[Any] = []
     #: Where files are served from, in this order.
     fileserver_backend: list[Any] = ["roots"]
@@ -229,11 +229,11 @@ class CommonOptions(Options):
 
     #: Environments, each with its directories for pillar files.
     pillar_roots: dict[str, Any] = {"base": ["/srv/pillar", "/srv/spm/pillar"]}
-    #: External pillars which a minion may ask for by itself.
+    #: External pillars that a minion may request on demand.
     on_demand_ext_pillar: list[Any] = ["libvirt", "virtkey"]
     #: Pillar keys whose values are decrypted, each with a renderer if wanted.
     decrypt_pillar: list[Any] = []
-    #: Between the parts of a key in decrypt_pillar.
+    #: The delimiter between the parts of a key in decrypt_pillar.
     decrypt_pillar_delimiter: str = ":"
     #: The renderer for keys of decrypt_pillar that name none.
     decrypt_pillar_default: str = "gpg"
@@ -266,9 +266,9 @@ class CommonOptions(Options):
     git_pillar_disable_saltenv_mapping: HandedOn[bool] = False
     #: Whether the master's options are in every pillar, under master.
     pillar_opts: bool = False
-    #: How pillar files unite: smart, aggregate, recurse, overwrite, none.
+    #: How pillar files are merged: smart, aggregate, recurse, overwrite, none.
     pillar_source_merging_strategy: str = "smart"
-    #: Whether lists in pillar are joined, not replaced.
+    #: Whether lists in pillar are merged instead of replaced.
     pillar_merge_lists: bool = False
     #: Whether included pillar files win over the including one.
     pillar_includes_override_sls: bool = False
@@ -295,13 +295,13 @@ class CommonOptions(Options):
     lock_saltenv: bool = False
     #: The environment whose top file counts when the strategy is same.
     default_top: str = "base"
-    #: How sls files are rendered that do not say it themselves.
+    #: The renderer of sls files that do not name one.
     renderer: str = "jinja|yaml"
     #: Only these renderers may be used.
     renderer_whitelist: list[Any] = []
     #: These renderers may not be used.
     renderer_blacklist: list[Any] = []
-    #: Whether a state run ends with the first failed state.
+    #: Whether a state run stops at the first failed state.
     failhard: bool = False
     #: The name of the top file.
     state_top: str = "top.sls"
@@ -323,7 +323,7 @@ class CommonOptions(Options):
     state_auto_order: bool = True
     #: Whether every state fires an event when it is done.
     state_events: bool = False
-    #: Modules whose states are united into one, or true for all.
+    #: Modules whose states are aggregated into one, or true for all.
     state_aggregate: bool | list[Any] | str = False
     state_max_parallel: int = 0
 
@@ -351,24 +351,24 @@ class CommonOptions(Options):
     reactor_worker_threads: HandedOn[int] = 10
     reactor_worker_hwm: HandedOn[int] = 10000
     engines: HandedOn[list[Any]] = []
-    #: How the tags of events fit those that modules listen for (salt.utils.event).
+    #: How event tags are matched against those that modules listen for (salt.utils.event).
     event_match_type: str = "startswith"
-    #: Jobs to run at times: on a minion its functions, on a master runners (see automation).
+    #: Scheduled jobs: functions on a minion, runners on a master (see automation).
     schedule: dict[str, Any] = {}
 
     # -- Logs
 
     #: What is logged: quiet critical error warning info profile debug trace all.
     log_level: str = "warning"
-    #: The same for the log file, if it is to differ.
+    #: The same for the log file, if it differs.
     log_level_logfile: str | None = None
-    #: The time's form on the terminal.
+    #: The time format on the terminal.
     log_datefmt: str = "%H:%M:%S"
-    #: The time's form in the log file.
+    #: The time format in the log file.
     log_datefmt_logfile: str = "%Y-%m-%d %H:%M:%S"
-    #: A line's form on the terminal.
+    #: The line format on the terminal.
     log_fmt_console: str = "[%(levelname)-8s] %(message)s"
-    #: A line's form in the log file.
+    #: The line format in the log file.
     log_fmt_logfile: str = (
         "%(asctime)s,%(msecs)03d [%(name)-17s:%(lineno)-4d]"
         "[%(levelname)-8s][%(process)d] %(message)s"
@@ -403,7 +403,7 @@ class CommonOptions(Options):
     winrepo_depth: HandedOn[int] = 1
     cluster_mode: HandedOn[bool] = False
     cache_sreqs: HandedOn[bool] = True
-    #: What keeps the data of minions: grains, pillar and mine.
+    #: The cache for the data of minions: grains, pillar and mine.
     cache: str = "localfs"
     discovery: HandedOn[dict[str, Any] | bool] = False
     #: Switches of single behaviours. `x509_v2: false` takes the states of `x509` away.
@@ -453,7 +453,7 @@ class MasterConfig(CommonOptions):
     #: The directory of the keys.
     pki_dir: str = "/etc/salt/pki/master"
     key_cache: HandedOn[str] = ""
-    #: The directory of everything that can be made again.
+    #: The directory of everything that can be recreated.
     cachedir: str = "/var/cache/salt/master"
     #: The directory of synchronised modules.
     extension_modules: str = "/var/cache/salt/master/extmods"
@@ -487,7 +487,7 @@ class MasterConfig(CommonOptions):
     publish_port: int = 4505
     #: Connections that may wait to be accepted.
     zmq_backlog: int = 1000
-    #: Publications that wait for one slow minion before it loses some.
+    #: Publications that may wait for one slow minion before it loses some.
     pub_hwm: int = 1000
     #: The port for minions' requests and returns.
     ret_port: int = 4506
@@ -498,7 +498,7 @@ class MasterConfig(CommonOptions):
 
     # -- Keys and trust
 
-    #: Not used any more.
+    #: No longer used.
     auth_mode: HandedOn[int] = 1
     #: Whether minions are pinged after a change of the publish key.
     ping_on_rotate: bool = False
@@ -514,13 +514,13 @@ class MasterConfig(CommonOptions):
     signing_key_pass: Secret[str | None] = None
     #: Whether publications are signed.
     sign_pub_messages: bool = True
-    #: Keys that may be accepted at most; 0 is no limit.
+    #: The largest number of accepted keys; 0 is no limit.
     max_minions: int = 0
     #: Whether sign-in replies are signed with the signing key.
     master_sign_pubkey: bool = False
-    #: The file with a signature of the public key made elsewhere.
+    #: The file with a signature of the public key that was made elsewhere.
     master_pubkey_signature: str | None = None
-    #: Whether that file is sent and nothing signed here.
+    #: Whether the master sends that file and signs nothing itself.
     master_use_pubkey_signature: bool = False
     #: Whether the publish key changes when a key is deleted or rejected.
     rotate_aes_key: bool = True
@@ -538,17 +538,17 @@ class MasterConfig(CommonOptions):
     cluster_encryption_algorithm: HandedOn[str] = "OAEP-SHA1"
     #: Not used.
     request_server_aes_session: HandedOn[float] = 0
-    #: Seconds after which a request is too old; 0 takes any.
+    #: Seconds after which a request is too old; 0 accepts any age.
     request_server_ttl: float = 0
     #: The oldest protocol version a minion may use.
     minimum_auth_version: int = 3
-    #: A file with ids, wild cards or expressions whose keys are accepted.
+    #: A file with ids, globs or regular expressions: keys of matching ids are accepted.
     autosign_file: str = ""
-    #: A file with ids, wild cards or expressions whose keys are rejected.
+    #: A file with ids, globs or regular expressions: keys of matching ids are rejected.
     autoreject_file: str = ""
-    #: A directory with files of grain values for which keys are accepted.
+    #: A directory with files of grain values: keys of minions with such a value are accepted.
     autosign_grains_dir: str = ""
-    #: Minutes for which an entry of minions_autosign counts.
+    #: Minutes for which an entry of minions_autosign is valid.
     autosign_timeout: float = 120
     #: Grains that sign-in events of pending keys carry.
     auth_events_autosign_grains: HandedOn[list[Any]] = []
@@ -559,40 +559,40 @@ class MasterConfig(CommonOptions):
     peer: dict[str, Any] = {}
     #: Whether only users that this machine knows get a key for publisher_acl.
     client_acl_verify: bool = True
-    #: Whether publisher_acl also binds users who came by sudo.
+    #: Whether publisher_acl also applies to users who use sudo.
     sudo_acl: bool = False
     #: Who may do what, by authentication backend (file, ldap, oidc, pam, rest, sharedsecret, auto).
     external_auth: dict[str, Any] = {}
-    #: Seconds for which a token is good.
+    #: Seconds for which a token is valid.
     token_expire: float = 43200
     #: Whether users may ask for tokens that live longer.
     token_expire_user_override: bool | dict[str, Any] = False
     #: Whether the rules of "*" in external_auth also count for users with rules of their own.
     permissive_acl: bool = False
-    #: Whether a token carries the rights of its user.
+    #: Whether a token keeps the rights that its user had at the login.
     keep_acl_in_token: bool = False
     eauth_acl_module: HandedOn[str] = ""
-    #: Where tokens are kept; there is one place, and in a cluster they are on all nodes.
+    #: Where tokens are stored; there is one choice, and in a cluster they are on all nodes.
     eauth_tokens: str = "localfs"
     django_auth_path: HandedOn[str] = ""
     django_auth_settings: HandedOn[str] = ""
-    #: Whether the HTTP API lets a chunk ask for raw_shell.
+    #: Whether a chunk of the HTTP API may use raw_shell.
     netapi_allow_raw_shell: bool = False
-    #: The clients that the HTTP API offers; none, until they are named.
+    #: The clients that the HTTP API offers; none by default.
     netapi_enable_clients: list[Any] = []
     #: The HTTP API as Salt's rest_cherrypy; port is needed.
     rest_cherrypy: dict[str, Any] = {}
-    #: The HTTP API, by the same names; an empty map will do.
+    #: The HTTP API, with the same names; an empty map is enough.
     rest_twisted: dict[str, Any] | None = None
     #: Seconds that the HTTP API waits for a runner or wheel function.
     rest_timeout: float = 300
     #: Which minions may run which runners.
     peer_run: dict[str, Any] = {}
-    #: Which minions may fire which event tags of their own; empty: all of them any.
+    #: Which minions may fire which event tags of their own; empty: all minions, any tag.
     minion_events: dict[str, Any] = {}
     #: Which minions may read which functions of the mine.
     mine_get: dict[str, Any] = {}
-    #: Bytes of mine data that are kept of one minion; what would be more is refused.
+    #: Bytes of mine data that are kept for one minion; more is refused.
     mine_size_max: int = 4194304
     #: Seconds after which a fetch of a git remote is given up.
     gitfs_timeout: float = 300
@@ -604,7 +604,7 @@ class MasterConfig(CommonOptions):
     gitfs_verify_keyring: str = ""
     #: The file with the SSH keys of those who may sign, as ssh-keygen reads it.
     gitfs_verify_allowed_signers: str = ""
-    #: What a git server proves itself with that has remotes fetched by POST /hook/git of the API.
+    #: The secret with which a git server signs POST /hook/git of the API, which fetches remotes.
     gitfs_webhook_secret: Secret[str] = ""
     #: As gitfs_verify, for git_pillar.
     git_pillar_verify: str = ""
@@ -615,7 +615,7 @@ class MasterConfig(CommonOptions):
 
     # -- Running jobs
 
-    #: Worker processes of stock's master; here it bounds rendering workers.
+    #: Worker processes of stock's master; here, the limit of rendering workers.
     worker_threads: HandedOn[int] = 5
     worker_pools_enabled: HandedOn[bool] = True
     worker_pools: HandedOn[dict[str, Any]] = {}
@@ -623,13 +623,13 @@ class MasterConfig(CommonOptions):
     timeout: float = 5
     #: Seconds a command waits for its job to be published.
     publish_timeout: HandedOn[float] = 30
-    #: Hours to keep jobs: the old name, which counts where keep_jobs_seconds is not set.
+    #: Hours to keep jobs: the old name, used if keep_jobs_seconds is not set.
     keep_jobs: float = 24
     #: Seconds to keep jobs and returns.
     keep_jobs_seconds: float = 86400
-    #: Returns of one minion that are kept without a job published for it; the oldest go.
+    #: Returns without a published job that are kept for one minion; the oldest go.
     job_claims_max: int = 10000
-    #: Bytes of such returns of one minion; the newest stays, however large.
+    #: Bytes of such returns for one minion; the newest stays, however large.
     job_claims_size_max: int = 268435456
     archive_jobs: HandedOn[bool] = False
     #: Whether minions that did not answer are shown.
@@ -649,29 +649,29 @@ class MasterConfig(CommonOptions):
     maintenance_niceness: HandedOn[int | None] = None
     event_return_niceness: HandedOn[int | None] = None
     event_publisher_niceness: HandedOn[int | None] = None
-    #: Seconds to wait for minions that are asked whether they still work.
+    #: Seconds to wait for minions that are asked whether they still run the job.
     gather_job_timeout: float = 10
     #: Whether a summary follows the returns.
     cli_summary: bool = False
     #: Seconds within which a job may still reach a minion (clusters).
     publish_window: float = 30
-    #: What becomes of an orchestration whose master has died or was started again: another one,
-    #: or the same, does `continue` it; or it is called interrupted (`interrupt`). With `off`
-    #: nothing is written down of orchestrations, and they end with their master, as in Salt.
+    #: What happens to an orchestration whose master has died or was restarted: a master continues
+    #: it (`continue`), or it is marked as interrupted (`interrupt`). With `off` no record is
+    #: kept, and orchestrations end with their master, as in Salt.
     orchestrate_takeover: str = "continue"
     #: Seconds a starting node waits for its peers (clusters).
     catchup_wait: float = 10
-    #: Whether a node serves minions while it sees no peer (clusters).
+    #: Whether a node serves minions while it reaches no peer (clusters).
     serve_alone: bool = True
     #: Nodes that must have a return or an event before it is acknowledged (clusters).
     return_copies: int = 2
-    #: Who decides what is done once: pair or both (how two members decide), or etcd (clusters).
+    #: Who decides what happens once: pair or both (how two members decide), or etcd (clusters).
     claims: str = "pair"
     #: The members of an etcd 3 that decides, http://host:2379 or https:// each (claims: etcd).
     claims_etcd: list[Any] = []
     #: The authorities that sign the certificate of that etcd, PEM; the system's without it.
     claims_etcd_ca: str | None = None
-    #: The certificate that this node shows to that etcd, PEM; those between may follow.
+    #: The certificate that this node shows to that etcd, PEM; intermediates may follow.
     claims_etcd_cert: str | None = None
     #: The key of that certificate, PEM.
     claims_etcd_key: str | None = None
@@ -679,7 +679,7 @@ class MasterConfig(CommonOptions):
     claims_etcd_user: str | None = None
     #: The password of that user.
     claims_etcd_password: Secret[str | None] = None
-    #: What the keys of this cluster in etcd begin with; another for each cluster.
+    #: The prefix of this cluster's keys in etcd; another for each cluster.
     claims_etcd_prefix: str = "saltwisted"
     #: Whether this node keeps pillar_roots in step with its peers, and compiles pillars (clusters).
     cluster_pillar: bool = True
@@ -712,13 +712,13 @@ class MasterConfig(CommonOptions):
     svnfs_saltenv_blacklist: HandedOn[list[Any]] = []
     #: The environment of files pushed by minions.
     minionfs_env: str = "base"
-    #: Where they are in it: salt://a/b.
+    #: Where these files are in that environment: salt://a/b.
     minionfs_mountpoint: str = ""
-    #: The minions whose files are served; wild cards or expressions.
+    #: The minions whose files are served: globs or regular expressions.
     minionfs_whitelist: list[Any] = []
-    #: Those whose files are not.
+    #: The minions whose files are not served.
     minionfs_blacklist: list[Any] = []
-    #: Bytes of one piece of a file.
+    #: Bytes of one chunk of a file.
     file_buffer_size: int = 1048576
     fileserver_verify_config: HandedOn[bool] = True
     salt_cp_chunk_size: int = 98304
@@ -731,7 +731,7 @@ class MasterConfig(CommonOptions):
     #: External sources of pillar, in order.
     ext_pillar: list[Any] = []
     pillar_version: int = 2
-    #: Whether a minion is spared the details of a broken pillar.
+    #: Whether the details of a broken pillar are hidden from the minion.
     pillar_safe_render_error: bool = True
 
     # -- States
@@ -751,9 +751,9 @@ class MasterConfig(CommonOptions):
     runner_dirs: list[Any] = []
     #: More directories with wheel functions.
     wheel_dirs: list[Any] = []
-    #: Seconds that a runner or wheel function of the site's own may take; 0: any time.
+    #: Seconds that a site's own runner or wheel function may take; 0: no limit.
     site_function_timeout: float = 3600
-    #: Whether the grain gpus is there.
+    #: Whether there is a grain gpus.
     enable_gpu_grains: bool = False
     queue_dirs: HandedOn[list[Any]] = []
     pass_variable_prefix: HandedOn[str] = ""
@@ -763,7 +763,7 @@ class MasterConfig(CommonOptions):
 
     # -- Mine, schedule, beacons, events
 
-    #: Serves /metrics, /livez and /readyz; an empty map will do.
+    #: Serves /metrics, /livez and /readyz; an empty map is enough.
     metrics: dict[str, Any] = _METRICS
     #: Whether numbers about requests are fired as events.
     master_stats: HandedOn[bool] = False
@@ -772,35 +772,35 @@ class MasterConfig(CommonOptions):
     minion_data_cache: bool = True
     #: Whether the mine is kept although minion_data_cache is off.
     enforce_mine_cache: bool = False
-    #: Events with the sls files that react to them, as a list or the path of a file with one.
+    #: Event tags with the sls files that react to them: a list, or the path of a file with one.
     reactor: str | list[Any] = []
-    #: Not used: what renders reactions looks at its files anew each time.
+    #: Not used: the files of reactions are read anew each time.
     reactor_refresh_interval: HandedOn[float] = 60
     #: Runners, wheel functions and callers that reactions run at the same time.
     reactor_worker_threads: int = 10
-    #: Events, and calls of their reactions, that may wait; what comes beyond is said as lost.
+    #: Events, and calls of their reactions, that may wait; more are reported as lost.
     reactor_worker_hwm: int = 10000
     #: The niceness of the process that renders reactions.
     reactor_niceness: int | None = None
-    #: Reactions that may stand one behind the other, each caused by the one before.
+    #: The length of a chain of reactions, each caused by the one before.
     reactor_chain_limit: int = 8
-    #: Bytes of an event that is still reacted to.
+    #: The largest event to which the reactor reacts, in bytes.
     max_event_size: int = 1048576
     #: Returners that store events.
     event_return: HandedOn[str | list[Any]] = ""
     #: Events to collect before they are stored.
     event_return_queue: HandedOn[int] = 0
-    #: Tags of the only events that are stored.
+    #: Only events with these tags are stored.
     event_return_whitelist: HandedOn[list[Any]] = []
-    #: Tags of events that are not stored.
+    #: Events with these tags are not stored.
     event_return_blacklist: HandedOn[list[Any]] = []
-    #: Seconds between two looks at what comes from time to time.
+    #: Seconds between two rounds of periodic work.
     loop_interval: float = 60
     #: Names for compound targets.
     nodegroups: dict[str, Any] = {}
     #: Not used: presence is always known.
     con_cache: HandedOn[bool] = False
-    #: Whether changes of that data fire events.
+    #: Whether changes of presence fire events.
     minion_data_cache_events: bool = True
     #: Whether other hosts' connections count for presence.
     detect_remote_minions: HandedOn[bool] = False
@@ -869,7 +869,7 @@ class MasterConfig(CommonOptions):
     enable_ssh_minions: HandedOn[bool] = False
     #: The name of a cluster of stock masters.
     cluster_id: str | None = None
-    #: The other masters of it.
+    #: The other masters of that cluster.
     cluster_peers: list[Any] = []
     #: The keys they share.
     cluster_pki_dir: str | None = None
@@ -911,7 +911,7 @@ class MinionConfig(CommonOptions):
     pki_dir: str = "/etc/salt/pki/minion"
     #: A function that gives the id.
     id_function: str | dict[str, Any] = {}
-    #: The directory of everything that can be made again.
+    #: The directory of everything that can be recreated.
     cachedir: str = "/var/cache/salt/minion"
     #: Options whose directories get the id appended.
     append_minionid_config_dirs: list[Any] = []
@@ -942,7 +942,7 @@ class MinionConfig(CommonOptions):
     master: str | list[Any] = "salt"
     #: str for one master or all of a list, failover, distributed, disable, func.
     master_type: str = "str"
-    #: ip_only when a master's address is not to be split at its colon.
+    #: ip_only if a master's address must not be split at its colon.
     master_uri_format: str = "default"
     #: The interface to connect from.
     source_interface_name: HandedOn[str] = ""
@@ -971,10 +971,10 @@ class MinionConfig(CommonOptions):
     syndic_finger: HandedOn[str] = ""
     #: Seconds between two look-ups of the master's name.
     retry_dns: float = 30
-    #: How often it is looked up; without a value for ever.
+    #: How often it is looked up; without a value, for ever.
     retry_dns_count: HandedOn[int | None] = None
     resolve_dns_fallback: HandedOn[bool] = True
-    #: How often the whole list of masters is tried; -1 for ever.
+    #: How often the whole list of masters is tried; -1 means for ever.
     master_tries: HandedOn[int] = 1
     #: Whether the list of masters is shuffled.
     random_master: bool = False
@@ -987,17 +987,17 @@ class MinionConfig(CommonOptions):
     tcp_authentication_retries: HandedOn[int] = 5
     #: Seconds before the tcp transport reconnects.
     tcp_reconnect_backoff: float = 1
-    #: Milliseconds at most between two.
+    #: The longest wait between two reconnects, in milliseconds.
     recon_max: float = 10000
     #: Milliseconds before the first reconnect.
     recon_default: float = 1000
-    #: Whether that wait is random.
+    #: Whether the wait before a reconnect is random.
     recon_randomize: bool = True
     #: A web proxy.
     proxy_host: str = ""
     proxy_username: str = ""
     proxy_password: Secret[str] = ""
-    #: Its port.
+    #: The port of that web proxy.
     proxy_port: int = 0
     #: The port on which minions listen for jobs.
     publish_port: int = 4505
@@ -1008,11 +1008,11 @@ class MinionConfig(CommonOptions):
     sign_pub_messages: bool = False
     #: Accept every new key.
     auto_accept: bool = True
-    #: Minutes for which an entry of minions_autosign counts.
+    #: Minutes for which an entry of minions_autosign is valid.
     autosign_timeout: float = 120
     #: Seconds between two sign-ins while the key is not accepted.
     acceptance_wait_time: float = 10
-    #: To which that wait grows; 0 is no growth.
+    #: The longest such wait; 0 means that it does not grow.
     acceptance_wait_time_max: float = 0
     #: Whether a rejected minion keeps trying; ours always does.
     rejected_retry: bool = False
@@ -1038,14 +1038,14 @@ class MinionConfig(CommonOptions):
 
     #: Who signs commands to the master.
     username: HandedOn[str | None] = None
-    #: Its password.
+    #: The password of that user.
     password: HandedOn[Secret[str | None]] = None
     #: The user that jobs become by sudo.
     sudo_user: str = ""
 
     # -- Running jobs
 
-    #: Whether returns are kept here too.
+    #: Whether the minion also keeps its returns (see orchestration).
     cache_jobs: bool = False
     #: Seconds to wait for the master's answer.
     request_channel_timeout: float = 60
@@ -1057,9 +1057,9 @@ class MinionConfig(CommonOptions):
     process_count_max: int = -1
     #: Seconds before a return is sent again.
     return_retry_timer: float = 5
-    #: Seconds at most before it.
+    #: The longest wait before a return is sent again, in seconds.
     return_retry_timer_max: float = 10
-    #: How often stock sends a return; ours until it is acknowledged.
+    #: How often stock sends a return; ours sends it until it is acknowledged.
     return_retry_tries: int = 3
     #: Whether returns go to the master; here they always do.
     pub_ret: HandedOn[bool] = True
@@ -1069,7 +1069,7 @@ class MinionConfig(CommonOptions):
 
     # -- Files
 
-    #: minion keeps files before they are changed.
+    #: With `minion`, files are kept before they are changed.
     backup_mode: str = ""
     #: Where files come from: remote is the master, local is file_roots.
     file_client: str = "remote"
@@ -1077,7 +1077,7 @@ class MinionConfig(CommonOptions):
     local: bool = False
     #: Whether the master is asked although file_client is local.
     use_master_when_local: bool = False
-    #: Bytes of one piece of a file.
+    #: Bytes of one chunk of a file.
     file_buffer_size: int = 262144
     salt_cp_chunk_size: int = 65536
 
@@ -1091,23 +1091,23 @@ class MinionConfig(CommonOptions):
 
     #: States to run at start: highstate, sls or top.
     startup_states: str = ""
-    #: What startup_states runs when it is sls.
+    #: The sls files for startup_states: sls.
     sls_list: list[Any] = []
-    #: What startup_states runs when it is top.
+    #: The top file for startup_states: top.
     top_file: str = ""
-    #: Whether a state run waits for the one before; a number bounds the queue.
+    #: Whether a state run waits for the one before; a number limits the queue.
     state_queue: bool | int = False
     #: Whether snapshots are made around state runs.
     snapper_states: bool = False
     snapper_states_config: str = "root"
     #: Requisites that are ignored.
     disabled_requisites: str | list[Any] = []
-    #: Conditions for states of a kind, or of all.
+    #: Conditions for states of one kind, or for all states.
     global_state_conditions: dict[str, Any] | None = None
 
     # -- Modules and grains
 
-    #: Grains that are left out.
+    #: Grains that are not collected.
     grains_blacklist: list[Any] = []
     #: Whether grains are kept between starts.
     grains_cache: bool = False
@@ -1128,7 +1128,7 @@ class MinionConfig(CommonOptions):
     providers: dict[str, Any] = {}
     #: Whether the grain fqdns asks DNS.
     enable_fqdns_grains: bool = False
-    #: Whether the grain gpus is there.
+    #: Whether there is a grain gpus.
     enable_gpu_grains: bool = True
     enable_zip_modules: HandedOn[bool] = False
     #: Grains set here.
@@ -1145,15 +1145,15 @@ class MinionConfig(CommonOptions):
     random_startup_delay: float = 0
     #: Grains that the start event carries.
     start_event_grains: list[Any] = []
-    #: Whether the mine is filled.
+    #: Whether the minion sends mine data.
     mine_enabled: bool = True
-    #: Whether the filling shows as a job.
+    #: Whether an update of the mine shows as a job.
     mine_return_job: bool = False
-    #: Minutes between two fillings of the mine.
+    #: Minutes between two updates of the mine.
     mine_interval: float = 60
-    #: Whether the start event is sent under its old name too.
+    #: Whether the start event is also sent under its old name.
     enable_legacy_startup_events: bool = True
-    #: Seconds between two looks at what comes from time to time.
+    #: Seconds between two rounds of periodic work.
     loop_interval: float = 1
     restart_on_error: HandedOn[bool] = False
     #: Minutes between two pings of the master; 0 is none.
@@ -1164,9 +1164,9 @@ class MinionConfig(CommonOptions):
     scheduler_before_connect: bool = False
     #: Names for compound targets.
     nodegroups: dict[str, Any] = {}
-    #: What is watched, and how often.
+    #: Beacons: what is watched, and how often.
     beacons: dict[str, Any] = {}
-    #: What the mine is filled with.
+    #: The functions whose results go to the mine.
     mine_functions: dict[str, Any] = {}
 
     # -- Logs

@@ -184,7 +184,7 @@ class Control:
         return {"jid": jid}
 
     async def match(self, call: Call) -> Any:
-        """Say which accepted minions a target means; nothing is published."""
+        """List the accepted minions that a target matches; nothing is published."""
         selection = await self._ctx.find(
             call.args["tgt"],
             str(call.args.get("tgt_type") or "glob"),
@@ -255,7 +255,7 @@ class Control:
             raise RemoteError("StoreError", str(error)) from None
 
     async def status(self, call: Call) -> Any:
-        """Say how the master is: version, ports, counters, latency of its reactor."""
+        """Report the state of the master: version, ports, counters, latency of its reactor."""
         return self._status()
 
 

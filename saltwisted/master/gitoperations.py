@@ -34,11 +34,11 @@ class GitOperations:
         ]
 
     async def update(self, call: Call) -> Any:
-        """Fetch from git at once, for all nodes; the commits of each ref before and after."""
+        """Fetch from git at once, for all nodes; give the commits of each ref before and after."""
         names = call.args.get("remotes")
         return await self._updates.update([str(name) for name in names] if names else None)
 
     async def status(self, call: Call) -> Any:
-        """Say which commits each node serves of each git remote."""
+        """Report which commits of each git remote each node serves."""
         others = await self._sharing.everywhere()
         return {"node": self._node, "nodes": {self._node: self._updates.copies.told(), **others}}

@@ -36,7 +36,7 @@ class LoginTest:
         ]
 
     async def test(self, call: Call) -> Any:
-        """Say what a login may and why; without a password the user is only looked up."""
+        """Report what a login may do, and why; without a password the user is only looked up."""
         args, logins = call.args, self._ctx.logins
         names = [name for name in self._ctx.config.external_auth if name in LOGINS.here]
         if args.get("eauth"):

@@ -271,7 +271,7 @@ class Control:
         return _readable(answer) if raw else answer
 
     async def pillar_request(self, call: Call) -> Any:
-        """Have a pillar compiled for the fields of C{load}; the minion's own stays as it is."""
+        """Request a pillar for the fields of C{load}; the minion's own pillar stays as it is."""
         fields = {key: value for key, value in dict(call.args["load"]).items() if key not in _ADDED}
         fields.setdefault("extra_minion_data", {})
         try:
@@ -301,14 +301,14 @@ class Control:
     # -- jobs
 
     async def give_back(self, call: Call) -> Any:
-        """Take over a return for the master: by its name on disk, or whole."""
+        """Accept a return for the master: by its name on disk, or as a whole."""
         if call.args.get("name"):
             self._returned(call.args)
         elif isinstance(call.args.get("load"), dict):
             await self._keep(call.args["load"])
 
     async def running(self, call: Call) -> Any:
-        """List the jobs at work and, with C{pid} 0, those that wait."""
+        """List the running jobs and, with C{pid} 0, the waiting ones."""
         return self._jobs()
 
     async def signal(self, call: Call) -> Any:
@@ -318,11 +318,11 @@ class Control:
     # -- ourselves
 
     async def status(self, call: Call) -> Any:
-        """Say how the minion is."""
+        """Report the state of the minion."""
         return self._status()
 
     async def join(self, call: Call) -> Any:
-        """Sign in by a token of a cluster from now on."""
+        """Sign in with a token of a cluster from now on."""
         try:
             self._join(str(call.args["token"]))
         except WireError as error:
@@ -330,12 +330,12 @@ class Control:
         return {"id": self._id}
 
     async def refresh(self, call: Call) -> Any:
-        """Look again at C{what}: C{pillar}, C{grains} or C{modules}."""
+        """Refresh C{what}: C{pillar}, C{grains} or C{modules}."""
         how = dict(call.args)
         return await self._refresh(how.pop("what"), **how)
 
     async def schedule(self, call: Call) -> Any:
-        """Look at the schedule, or change it."""
+        """List or change the schedule."""
         data = dict(call.args)
         return self._schedule(data.pop("func"), **data)
 

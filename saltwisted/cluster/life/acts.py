@@ -174,7 +174,7 @@ class MemberActs:
 
     async def approve(self, name: str) -> dict[str, Any]:
         """
-        Let a suspended node in.
+        Admit a suspended node.
 
         @raises DeniedError: no such member.
         """

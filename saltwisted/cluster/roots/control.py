@@ -172,7 +172,7 @@ class RootControl:
             )
 
     async def generations(self, call: Call) -> Any:
-        """List the generations that are kept, newest first; those of git, too."""
+        """List the generations that are kept, newest first, including those of git."""
         most, wanted = int(call.args.get("most") or MOST), call.args.get("share")
         rows = self._commits().log_rows(most)
         if wanted == GIT:
@@ -182,7 +182,7 @@ class RootControl:
         return rows[:most]
 
     async def resolve(self, call: Call) -> Any:
-        """Close the conflicts of a path; C{take} names the version that is to be visible."""
+        """Close the conflicts of a path; C{take} names the version to serve."""
         take = str(call.args.get("take") or "")
         if take not in ("", "visible"):
             self._may_write()
@@ -194,7 +194,7 @@ class RootControl:
         return {"share": share.name, "path": os.fsdecode(path), "closed": count}
 
     async def rollback(self, call: Call) -> Any:
-        """Make an earlier tree visible again, everywhere."""
+        """Serve an earlier tree again, on all masters."""
         name, wanted = str(call.args.get("generation") or ""), call.args.get("share")
         self._may_write()
         done: list[dict[str, Any]] = []
@@ -223,7 +223,7 @@ class RootControl:
         }
 
     async def adopt(self, call: Call) -> Any:
-        """Trust a root again: refill it, or take it as it is."""
+        """End the suspension of a root: refill it, or take it as it is."""
         done = {}
         for share in self._chosen.shares(call.args):
             if not share.core.suspended and not share.core.held:
@@ -236,13 +236,13 @@ class RootControl:
         return done
 
     async def scan(self, call: Call) -> Any:
-        """Look at the working trees now."""
+        """Scan the working trees now."""
         for share in self._chosen.shares(call.args):
             await share.rescan()
         return True
 
     async def settled(self, call: Call) -> Any:
-        """Wait until nothing is being taken in or written here, and name the generation."""
+        """Wait until this node commits and writes nothing more, and give the generation."""
         end = self._clock.seconds() + float(call.args.get("timeout") or 60)
         while not all(share.is_settled for share in self._chosen.shares(call.args)):
             if self._clock.seconds() > end:
@@ -252,7 +252,7 @@ class RootControl:
 
     async def sync(self, call: Call) -> Any:
         """
-        Take in what is in the working trees, and wait until every member has it.
+        Commit what is in the working trees, and wait until every member has it.
 
         Progress comes as items: C{waits} says how many changes each member lacks, C{sent} how many
         bytes it was sent meanwhile. The answer says for each whether it has everything.

@@ -32,7 +32,7 @@ class RootQuestions:
         self._chosen = chosen
 
     async def status(self, call: Call) -> Any:
-        """Say everything about the shares of this node, and its peers."""
+        """Report everything about the shares of this node, and its peers."""
         sync = self._sync
         return {
             "node": sync.host.node,
@@ -103,7 +103,7 @@ class RootQuestions:
         return sorted(found, key=lambda one: -float(one["at"]))[:most]
 
     async def diff(self, call: Call) -> Any:
-        """Say what changed since a generation, or what a peer has not got yet."""
+        """Report what changed since a generation, or what a peer does not have yet."""
         name, peer = call.args.get("generation") or "", call.args.get("peer")
         peer = peer if isinstance(peer, str) else ""
         found = []
@@ -154,7 +154,7 @@ class RootQuestions:
         ]
 
     async def trace(self, call: Call) -> Any:
-        """Say where a path comes from, and which masters have it."""
+        """Report where a path comes from, and which masters have it."""
         path = os.fsencode(str(call.args.get("path") or ""))
         found = []
         for share, rel in self._chosen.holding(call.args, path):
@@ -184,7 +184,7 @@ class RootQuestions:
         return found
 
     async def conflicts(self, call: Call) -> Any:
-        """List versions that lost against one that had not seen them."""
+        """List versions that lost against a version that had not seen them."""
         found = []
         for share in self._chosen.shares(call.args):
             store = share.store
@@ -208,7 +208,7 @@ class RootQuestions:
         return found
 
     async def show(self, call: Call) -> Any:
-        """Give the content of a lost version."""
+        """Give the contents of a lost version."""
         share, path, version = self._chosen.lost(call.args)
         store = share.store
         if store is None:
@@ -229,7 +229,7 @@ class RootQuestions:
         }
 
     async def dry(self, call: Call) -> Any:
-        """Say what a look at the working trees would commit now."""
+        """Report what a scan of the working trees would commit now."""
         found = []
         for share in self._chosen.shares(call.args):
             for path, before, after in await share.preview():

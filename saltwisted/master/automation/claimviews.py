@@ -40,7 +40,7 @@ class ClaimViews:
         ]
 
     async def receipts(self, call: Call) -> Any:
-        """Say which node claimed what, for which event, when it began and ended, and how."""
+        """List which node claimed what, for which event, when it began and ended, and how."""
         limit = min(max(int(call.args.get("limit") or 1000), 1), MOST)
         found = await self._claims.receipts(str(call.args.get("event") or ""), limit)
         return [receipt.shown() for receipt in found]

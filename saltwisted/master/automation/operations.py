@@ -36,15 +36,15 @@ class AutomationOperations:
         ]
 
     async def test(self, call: Call) -> Any:
-        """Say what an event of this tag and data would set off; nothing runs."""
+        """Report what an event with this tag and data would trigger; nothing runs."""
         return await self._reactor.looking.trial(call.args["tag"], call.args.get("data") or {})
 
     async def pause(self, call: Call) -> Any:
-        """React to no event and run nothing of the schedule, until C{automation.resume}."""
+        """Stop all reactions and the schedule, until C{automation.resume}."""
         return await self._done(await self._pause.set(call.user))
 
     async def resume(self, call: Call) -> Any:
-        """Let automation go on."""
+        """Resume reactions and the schedule."""
         return await self._done(await self._pause.clear(call.user))
 
     async def _done(self, changed: bool) -> dict[str, Any]:
@@ -53,5 +53,5 @@ class AutomationOperations:
         return {**found, "unreached": unreached} if unreached else found
 
     async def status(self, call: Call) -> Any:
-        """Say how the reactor is: entries and what is wrong with them, depth, figures, pause."""
+        """Report the reactor's entries with their problems, its queue, counters and pause."""
         return self._reactor.status()

@@ -106,7 +106,7 @@ class OrchestrationOperations:
         return await self._orchestrating.act(call.args["orchestration"], publish)
 
     async def parts(self, call: Call) -> None:
-        """Say which minions get the job of a step in which order, before the first of them does."""
+        """Record which minions get a step's job, and in which order, before the first gets it."""
         args = call.args
         await self._orchestrating.parts(
             args["orchestration"], args["step"], args["turns"], args.get("lost") or {}

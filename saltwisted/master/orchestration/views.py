@@ -56,14 +56,14 @@ class OrchestrationViews:
         return run.shown(results=bool(call.args.get("results")))
 
     async def resume(self, call: Call) -> Any:
-        """Have an orchestration go on that failed, was interrupted or stopped."""
+        """Continue an orchestration that failed, was interrupted or was stopped."""
         step = str(call.args.get("step") or "")
         jid = str(call.args["jid"])
         run = await refused(self._orchestrations.go_on(jid, step, call.user))
         return run.shown(results=False)
 
     async def stop(self, call: Call) -> Any:
-        """End an orchestration at once, on whichever node it goes on."""
+        """End an orchestration at once, on whichever node it runs."""
         run = await refused(self._orchestrations.stop(str(call.args["jid"]), call.user))
         return run.shown(results=False)
 

@@ -55,7 +55,7 @@ async def resume(run: Run, jid: Any, step: Any = "") -> dict[str, Any]:
 
 async def stop(run: Run, jid: Any) -> dict[str, Any]:
     """
-    End an orchestration at once, on whichever node it goes on. What minions do goes on there.
+    End an orchestration at once, on whichever node it runs. What minions do goes on there.
 
     CLI Example::
 
