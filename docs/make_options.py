@@ -47,17 +47,18 @@ HEAD = """# Every option
 Written by `docs/make_options.py` from the schema; do not edit. {count} options, in the files
 `master` and `minion` of the configuration directory and their `*.d/*.conf`.
 
-- **role**: who reads it. Where both have it with different defaults, both are shown.
+- **role**: which daemon reads it. If master and minion have different defaults, both are shown.
 - **Salt**: whether Salt 3008.2 has it.
-- **used**: *no* means that it is accepted, so that files of a stock installation work, and that
-  nothing here looks at it. Templates see it in `opts` all the same. *named* means the same, but
-  a value that asks for what is not part of saltwisted is named in a warning at the start.
-- Options of the type *secret* are shown to nobody ([security](security.md)).
+- **used**: *no* means that saltwisted accepts the option, so that the files of a stock installation
+  work, and does not use it. Templates still see it in `opts`. *named* means the same, but if a
+  value asks for something that saltwisted does not have, a warning at the start names it.
+- Options of the type *secret* are never shown ([security](security.md)).
 - Paths are Salt's; with `/etc/saltwisted` they are those of the second table.
 
-An unknown option is kept as data of your own, with a warning that names the nearest option. A
-value of a wrong type stops the start and is named with file and line. What a reload (SIGHUP)
-takes over and what needs a restart is in [operations](operations.md).
+saltwisted keeps an unknown option as data of your own, with a warning that names the nearest
+option. If a value has the wrong type, the daemon does not start, and names file and line. What a
+reload (SIGHUP) changes and what needs a restart is in
+[operations](operations.md#changing-the-configuration).
 
 | option | role | type | default | Salt | used | meaning |
 |---|---|---|---|---|---|---|

@@ -1,10 +1,10 @@
 """
-The kinds of parts of which there are several: by which option a site chooses, and among what.
+The kinds of interchangeable parts: which option chooses one, and among which names.
 
-The names are known on the lowest floor, so that a configuration is judged when it is loaded, and a
-takeover before it. The parts themselves are where they may do their work, each kind as
-L{Parts} beside them; what they have in common is a Protocol in L{saltwisted.parts}. Why it is so:
-docs/adr/013-kinds-of-parts.md.
+The names are on the lowest floor, so that the loader can check a configuration, and a takeover can
+check it beforehand. The parts themselves are on the floors where they work, with a L{Parts} table
+for each kind beside them; their common interface is a Protocol in L{saltwisted.parts}. The reasons
+are in docs/adr/013-kinds-of-parts.md.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 class Kind:
     """
-    One kind of parts; nobody changes it. Every command of the shell imports this module, so it is
+    One kind of part; immutable by convention. Every shell command imports this module, so this is
     a plain class.
     """
 
@@ -33,17 +33,17 @@ class Kind:
         usual: str = "",
     ) -> None:
         """
-        @param option: what chooses it in the configuration.
-        @param noun: what one of them is, in a sentence.
-        @param here: the names that may be chosen.
-        @param elsewhere: what Salt has, or had, and is not here.
-        @param usual: what is used where nothing else can be; C{""} where nothing is.
+        @param option: the option that chooses a part of this kind.
+        @param noun: what such a part is called in messages.
+        @param here: the names that a site may choose.
+        @param elsewhere: names that Salt has, or had, and saltwisted does not.
+        @param usual: the name to use if none of the chosen ones is available; C{""} for none.
         """
         self.option, self.noun = option, noun
         self.here, self.elsewhere, self.usual = here, elsewhere, usual
 
     def nearest(self, name: str) -> str:
-        """The name of Salt's that was probably meant, or C{""}."""
+        """The name that was probably meant, or C{""}."""
         from difflib import get_close_matches
 
         found = get_close_matches(name, self.here + self.elsewhere, 1, 0.6)
@@ -61,15 +61,15 @@ class Kind:
         return f"unknown {self.noun} {name!r}: {hint}{have}"
 
     def misspelt(self, name: str) -> str:
-        """As L{why_not}, but C{""} also for what Salt has: that was meant, and is no mistake."""
+        """As L{why_not}, but also C{""} for a name of Salt's, which is not a misspelling."""
         return "" if name in self.elsewhere else self.why_not(name)
 
     def chosen(self, value: Any) -> tuple[str, ...]:
-        """Those names of an option's value that are here, in order; the usual one if none is."""
+        """The available names in an option's value, in order; the usual one if there is none."""
         return tuple(name for name in _names(value) if name in self.here) or (self.usual,)
 
     def complaints(self, value: Any) -> Iterator[str]:
-        """What a person should be told of an option's value: a sentence for each mistake."""
+        """One sentence for each mistake in an option's value."""
         for name in _names(value):
             if text := self.misspelt(name):
                 yield f"{self.option}: {text}; {', '.join(self.chosen(value))} is used"
@@ -81,7 +81,7 @@ LOGINS = Kind(
     here=("auto", "file", "ldap", "oidc", "pam", "rest", "sharedsecret"),
     elsewhere=("django", "keystone", "mysql", "pki", "yubico"),
 )
-"""A proof of a login: L{saltwisted.parts.ILoginProof}."""
+"""Login backends: L{saltwisted.parts.ILoginProof}."""
 MINION_CACHE = Kind(
     option="cache",
     noun="minion cache",
@@ -89,7 +89,7 @@ MINION_CACHE = Kind(
     elsewhere=("consul", "etcd", "mmap_cache", "mysql", "redis"),
     usual="localfs",
 )
-"""What keeps what is known of minions: L{saltwisted.parts.IMinionCache}."""
+"""Minion caches: L{saltwisted.parts.IMinionCache}."""
 FILES = Kind(
     option="fileserver_backend",
     noun="file server backend",
@@ -109,7 +109,7 @@ FILES = Kind(
     ),
     usual="roots",
 )
-"""A source of files: L{saltwisted.parts.IFileSource}."""
+"""Sources of files: L{saltwisted.parts.IFileSource}."""
 JOB_STORE = Kind(
     option="master_job_cache",
     noun="job store",
@@ -134,9 +134,9 @@ JOB_STORE = Kind(
     ),
     usual="local_cache",
 )
-"""What keeps jobs and returns: L{saltwisted.parts.IJobStore}."""
+"""Job stores: L{saltwisted.parts.IJobStore}."""
 CHOICES = (MINION_CACHE, FILES, JOB_STORE)
-"""Those that an option of the master chooses by its value, one name or several."""
+"""The kinds that a master's option chooses by its value, one name or several."""
 
 
 def _names(value: Any) -> list[str]:
@@ -145,17 +145,17 @@ def _names(value: Any) -> list[str]:
 
 class Parts(Generic[T]):
     """
-    The parts of one kind by their names: all that may be chosen, and no other.
+    The parts of one kind by name: exactly the names that a site may choose.
 
-    What is imported for one of them alone is imported when it works.
+    A module that only one part needs is imported when that part is used.
     """
 
     def __init__(
         self, kind: Kind, parts: Mapping[str, T], late: Mapping[str, Callable[[], T]] | None = None
     ) -> None:
         """
-        @param late: makes those that are made when somebody takes them for the first time.
-        @raises TypeError: a name is missing, or is one too many.
+        @param late: makes the parts that are made when somebody takes them for the first time.
+        @raises TypeError: a name is missing, or is not one of the kind.
         """
         self._late = dict(late or {})
         if odd := set(kind.here) ^ (parts.keys() | self._late.keys()):
@@ -170,7 +170,7 @@ class Parts(Generic[T]):
         """
         The part of this name.
 
-        @raises ConfigError: there is none; with the name that was probably meant.
+        @raises ConfigError: there is no such part; the text names the one that was probably meant.
         """
         if name in self._late:
             self._parts[name] = self._late.pop(name)()

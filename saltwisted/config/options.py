@@ -47,20 +47,23 @@ _METRICS = {
 
 
 LOGIN_OPTIONS: Mapping[str, tuple[Any, str]] = {
-    "auth.pam.service": ("login", "The file of `/etc/pam.d` by which PAM judges logins."),
-    "auth.ldap.uri": ("", "Directory servers (`ldaps://one ldaps://two`), asked in this order."),
-    "auth.ldap.server": ("localhost", "The server, where `auth.ldap.uri` is empty."),
-    "auth.ldap.port": ("389", "Its port."),
+    "auth.pam.service": ("login", "The file of `/etc/pam.d` that PAM uses for logins."),
+    "auth.ldap.uri": ("", "Directory servers (`ldaps://one ldaps://two`), tried in this order."),
+    "auth.ldap.server": ("localhost", "The server, if `auth.ldap.uri` is empty."),
+    "auth.ldap.port": ("389", "The port of `auth.ldap.server`."),
     "auth.ldap.starttls": (False, "Whether a plain connection is encrypted before it is used."),
-    "auth.ldap.tls": (False, "Whether `auth.ldap.server` is asked by `ldaps://`."),
-    "auth.ldap.no_verify": (False, "Whether any certificate of a directory server is believed."),
-    "auth.ldap.ca_file": ("", "Authorities that sign directory servers; else those of the system."),
-    "auth.ldap.binddn": ("", "The DN of a user (`{{ username }}`), or of who searches for users."),
-    "auth.ldap.bindpw": ("", "The password of `auth.ldap.binddn`, where that searches."),
+    "auth.ldap.tls": (False, "Whether to use `ldaps://` with `auth.ldap.server`."),
+    "auth.ldap.no_verify": (False, "Whether to accept any certificate of a directory server."),
+    "auth.ldap.ca_file": ("", "Authorities for directory servers; by default the system's."),
+    "auth.ldap.binddn": (
+        "",
+        "The DN of a user (`{{ username }}`), or of the account that searches.",
+    ),
+    "auth.ldap.bindpw": ("", "The password of `auth.ldap.binddn`, if that account searches."),
     "auth.ldap.anonymous": (False, "Whether users are searched for without a bind."),
-    "auth.ldap.basedn": ("", "Below which users and groups are searched for."),
-    "auth.ldap.scope": (2, "How deep users are searched for: 0, 1 or 2 (the whole tree)."),
-    "auth.ldap.filter": ("", "How a user is found: `uid={{ username }}`."),
+    "auth.ldap.basedn": ("", "The base of searches for users and groups."),
+    "auth.ldap.scope": (2, "How deep to search for users: 0, 1 or 2 (the whole tree)."),
+    "auth.ldap.filter": ("", "The filter that finds a user: `uid={{ username }}`."),
     "auth.ldap.accountattributename": ("memberUid", "The attribute of a group that names users."),
     "auth.ldap.groupou": ("Groups", "The `ou` with the groups; empty: all of `auth.ldap.basedn`."),
     "auth.ldap.groupclass": ("posixGroup", "The object class of groups."),
@@ -68,8 +71,8 @@ LOGIN_OPTIONS: Mapping[str, tuple[Any, str]] = {
     "auth.ldap.persontype": ("person", "The object class of users, in Active Directory."),
     "auth.ldap.activedirectory": (False, "Whether groups are searched for as in Active Directory."),
     "auth.ldap.freeipa": (False, "Whether groups are searched for as in FreeIPA."),
-    "auth.ldap.group_basedn": ("", "Below which groups are searched for, with FreeIPA."),
-    "auth.ldap.group_filter": ("", "How the groups of a user are found, with FreeIPA."),
+    "auth.ldap.group_basedn": ("", "The base of searches for groups, with FreeIPA."),
+    "auth.ldap.group_filter": ("", "The filter that finds the groups of a user, with FreeIPA."),
     "auth.ldap.auth_by_group_membership_only": (
         False,
         "Accepted and without effect: a login always needs the password of the user.",
@@ -79,7 +82,7 @@ LOGIN_OPTIONS: Mapping[str, tuple[Any, str]] = {
         "Domains that are taken off the names of computers, for `ldap(OU=...)` in rules.",
     ),
 }
-"""What proofs of logins look at, C{auth.*}: default and meaning. They are in C{extra}."""
+"""Options of login backends, C{auth.*}: default and meaning. They are in C{extra}."""
 
 
 class CommonOptions(Options):
@@ -189,7 +192,7 @@ class CommonOptions(Options):
     #: Git repositories that serve files.
     gitfs_remotes: list[Any] = []
     gitfs_mountpoint: str = ""
-    #: The directory inside the repositories to serve from.
+    #: The directory inside the repositories that is served.
     gitfs_root: str = ""
     #: The branch that is environment base.
     gitfs_base: str = "master"
@@ -520,7 +523,7 @@ class MasterConfig(CommonOptions):
     master_sign_pubkey: bool = False
     #: The file with a signature of the public key that was made elsewhere.
     master_pubkey_signature: str | None = None
-    #: Whether the master sends that file and signs nothing itself.
+    #: Whether the master sends master_pubkey_signature and signs nothing itself.
     master_use_pubkey_signature: bool = False
     #: Whether the publish key changes when a key is deleted or rejected.
     rotate_aes_key: bool = True
@@ -608,9 +611,9 @@ class MasterConfig(CommonOptions):
     gitfs_webhook_secret: Secret[str] = ""
     #: As gitfs_verify, for git_pillar.
     git_pillar_verify: str = ""
-    #: As gitfs_verify_keyring.
+    #: As gitfs_verify_keyring, for git_pillar.
     git_pillar_verify_keyring: str = ""
-    #: As gitfs_verify_allowed_signers.
+    #: As gitfs_verify_allowed_signers, for git_pillar.
     git_pillar_verify_allowed_signers: str = ""
 
     # -- Running jobs
@@ -667,17 +670,17 @@ class MasterConfig(CommonOptions):
     return_copies: int = 2
     #: Who decides what happens once: pair or both (how two members decide), or etcd (clusters).
     claims: str = "pair"
-    #: The members of an etcd 3 that decides, http://host:2379 or https:// each (claims: etcd).
+    #: The members of the etcd 3 that decides, http://host:2379 or https:// each (claims: etcd).
     claims_etcd: list[Any] = []
-    #: The authorities that sign the certificate of that etcd, PEM; the system's without it.
+    #: The authorities that sign the certificate of etcd, PEM; by default the system's.
     claims_etcd_ca: str | None = None
-    #: The certificate that this node shows to that etcd, PEM; intermediates may follow.
+    #: The certificate that this node shows to etcd, PEM; intermediates may follow.
     claims_etcd_cert: str | None = None
-    #: The key of that certificate, PEM.
+    #: The key of claims_etcd_cert, PEM.
     claims_etcd_key: str | None = None
-    #: The user of that etcd, where it has users.
+    #: The user of etcd, if it has users.
     claims_etcd_user: str | None = None
-    #: The password of that user.
+    #: The password of claims_etcd_user.
     claims_etcd_password: Secret[str | None] = None
     #: The prefix of this cluster's keys in etcd; another for each cluster.
     claims_etcd_prefix: str = "saltwisted"
@@ -804,7 +807,7 @@ class MasterConfig(CommonOptions):
     minion_data_cache_events: bool = True
     #: Whether other hosts' connections count for presence.
     detect_remote_minions: HandedOn[bool] = False
-    #: The port of those connections.
+    #: The port of connections that count for presence.
     remote_minions_port: HandedOn[int] = 22
     #: Seconds between two rounds of cleaning.
     maintenance_interval: HandedOn[float] = 3600
@@ -869,9 +872,9 @@ class MasterConfig(CommonOptions):
     enable_ssh_minions: HandedOn[bool] = False
     #: The name of a cluster of stock masters.
     cluster_id: str | None = None
-    #: The other masters of that cluster.
+    #: The other masters of the cluster (cluster_id).
     cluster_peers: list[Any] = []
-    #: The keys they share.
+    #: The directory of the keys that the masters of a cluster share.
     cluster_pki_dir: str | None = None
     cluster_pool_port: int = 4520
     cluster_pub_fingerprint: str | None = None
@@ -962,16 +965,16 @@ class MinionConfig(CommonOptions):
     master_alive_interval: float = 0
     #: Whether to go back to the first master when it returns.
     master_failback: bool = False
-    #: Seconds between two tries to do so.
+    #: Seconds between two tries to go back to the first master.
     master_failback_interval: float = 0
     #: Whether the master's key must be signed by a known key.
     verify_master_pubkey_sign: bool = False
-    #: Whether that is checked at every sign-in.
+    #: Whether the signature of the master's key is checked at every sign-in.
     always_verify_signature: bool = False
     syndic_finger: HandedOn[str] = ""
     #: Seconds between two look-ups of the master's name.
     retry_dns: float = 30
-    #: How often it is looked up; without a value, for ever.
+    #: How often the master's name is looked up; without a value, for ever.
     retry_dns_count: HandedOn[int | None] = None
     resolve_dns_fallback: HandedOn[bool] = True
     #: How often the whole list of masters is tried; -1 means for ever.
@@ -1038,7 +1041,7 @@ class MinionConfig(CommonOptions):
 
     #: Who signs commands to the master.
     username: HandedOn[str | None] = None
-    #: The password of that user.
+    #: The password of username.
     password: HandedOn[Secret[str | None]] = None
     #: The user that jobs become by sudo.
     sudo_user: str = ""
