@@ -3,7 +3,8 @@ The interfaces of the interchangeable parts: one Protocol for each kind of part.
 
 Each sentence of a docstring here is a claim that C{tests/contracts} tests. All parts of the kind,
 and the fake in L{saltwisted.testing}, pass these tests. L{saltwisted.kinds} lists the parts, and
-says how a site chooses one. Values are plain data or frozen classes of C{wire}, C{domain} and C{stores}.
+says how a site chooses one. Values are plain data or frozen classes of C{wire}, C{domain} and
+C{stores}.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The HTTP API of a master, where its configuration asks for one: introduces it to the master.
+Connects the HTTP API to its master, if the configuration asks for one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PATIENCE = 30.0
 
 def api_of(stores: Stores, ctx: Context, operations: Operations) -> Api | None:
     """
-    The API, or C{None} where there is none.
+    The API, or C{None} if there is none.
 
     @raises ConfigError: its certificate cannot be used.
     """

@@ -16,7 +16,7 @@ log = Logger()
 
 
 class Banner:
-    """Says who starts and from which files; shown at every log level but C{quiet}."""
+    """Logs what starts, and from which files; at every log level but C{quiet}."""
 
     def __init__(
         self, config: Any, sources: Sequence[str], warnings: Sequence[str], role: str = ""

@@ -37,7 +37,7 @@ async def _settle(value: Any) -> None:
 
 class OrderedService(Service):
     """
-    Starts C{parts} in order, each when the one before is up, and stops them in reverse.
+    Starts C{parts} in order, each when the previous one is up, and stops them in reverse.
 
     A part that fails to start stops those already started, and then C{failed} is
     called with the failure (the daemon says why, and ends). Each part gets at most

@@ -1,5 +1,5 @@
 """
-The private minion of a C{salt-call} where no minion runs: it signs in and asks, nothing else.
+The private minion of a C{salt-call} if no minion runs: it signs in and sends requests, no more.
 
 L{saltwisted.cli.callmaster} starts it as a process of its own, with the arguments
 C{--config DIR --fd N [--id ID] [--master HOST] [--timeout S]}. It serves the minion's
@@ -59,7 +59,7 @@ class Options(UsageOptions):
     ]
 
     def postOptions(self) -> None:
-        """Without a descriptor there is nobody to serve."""
+        """The descriptor is required."""
         if self["fd"] is None:
             raise UsageError("--fd is needed")
 
@@ -122,7 +122,7 @@ class Caller:
         self.server = ControlServer(reactor, self.control.handle)
 
     def start(self, sock: socket.socket, ended: Callable[[], None]) -> None:
-        """Want the master, and serve the command behind C{sock} until it hangs up."""
+        """Connect to the master, and serve the command behind C{sock} until it hangs up."""
         self.threads.startService()
         self.links.startService()
         self.server.adopt(sock)
@@ -136,7 +136,7 @@ class Caller:
             self.reactor.callLater(POLL, self._watch, ended)
 
     def stop(self) -> None:
-        """Let the master go."""
+        """Disconnect from the master."""
         self._ending()
         self.links.stopService()
         self.zeromq.shutdown()

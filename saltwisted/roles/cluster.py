@@ -127,7 +127,7 @@ class Node:
         )
 
     def startService(self) -> Any:
-        """Go into the phase that the disk says."""
+        """Enter the phase that is on the disk."""
         for part in self._measures.parts:
             part.startService()
         self._doorway.startService()
@@ -140,7 +140,7 @@ class Node:
             await part.stopService()
 
     def stopService(self) -> Any:
-        """Leave it."""
+        """Leave the phase."""
         return Deferred.fromCoroutine(self._stop())
 
     def reconfigure(self, names: Iterable[str]) -> None:

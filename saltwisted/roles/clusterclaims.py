@@ -1,5 +1,5 @@
 """
-The parts of C{--role cluster} that claim what is to be done once.
+The parts of C{--role cluster} that claim work that must happen once.
 
 Introduces L{saltwisted.cluster.claims} to the stores and the facts; nothing is decided here.
 """
@@ -125,5 +125,5 @@ class ClusterClaimParts:
 
 
 def key_of(link: Any) -> str:
-    """What the member at the other end of a link is known by."""
+    """The key by which the member at the other end of a link is known."""
     return str(link.session.key)

@@ -1,5 +1,5 @@
 """
-The parts of C{--role cluster} that have git alike on all nodes.
+The parts of C{--role cluster} that keep git the same on all nodes.
 
 Introduces L{saltwisted.cluster.git} to the stores and the facts; nothing is decided here.
 """

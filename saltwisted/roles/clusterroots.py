@@ -138,15 +138,15 @@ class ClusterRoots:
         return answer
 
     def state(self) -> str:
-        """A word for the list of members."""
+        """One word of state, for the list of members."""
         return self.sync.report.members_state()
 
     def waiting(self) -> str:
-        """Which roots are not whole here yet, and why; empty if all are."""
+        """Which roots are not complete here yet, and why; empty if all are."""
         return self.sync.report.waiting()
 
     def received(self) -> int:
-        """Bytes that came from all peers together."""
+        """Bytes received from all peers together."""
         return sum(int(row["bytes_in"]) for row in self.sync.report.peers().values())
 
     def generations(self) -> dict[str, Generation]:

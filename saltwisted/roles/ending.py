@@ -22,7 +22,7 @@ EX_CONFIG = 78
 
 
 def status_of(error: BaseException) -> int:
-    """78 for what stays wrong until somebody mends it, 1 for what may pass."""
+    """78 for an error that stays until somebody fixes it, 1 for one that may pass."""
     if isinstance(error, PortError):
         return EX_ERROR
     each: BaseException | None = error

@@ -19,7 +19,7 @@ from twisted.internet.utils import getProcessValue
 
 def stock_history(reactor: Any, cachedir: str, jobs: str) -> Callable[[str], Deferred[Any]] | None:
     """
-    What writes the history to a path, or C{None} where there is none, or it was read before.
+    A function that writes the history to a path, or C{None} if there is none or it was read before.
 
     @param jobs: where our job cache is, or will be.
     """
@@ -44,5 +44,5 @@ def stock_history(reactor: Any, cachedir: str, jobs: str) -> Callable[[str], Def
 
 
 def unfinished_file(folder: str) -> str:
-    """Where the history is written to before it is whole."""
+    """The path of the history while it is incomplete."""
     return os.path.join(folder, "history.part")

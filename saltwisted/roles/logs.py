@@ -189,7 +189,7 @@ class Budget:
         self.dropped = 0
 
     def allows(self, now: float) -> bool:
-        """Whether one more line is written."""
+        """Whether one more line may be written."""
         if not 0 <= now - self._began < TELL:
             self._began, self._spent = now, 0
         self._spent += 1
@@ -198,7 +198,7 @@ class Budget:
         return self._spent <= FOREIGN
 
     def due(self, now: float, everything: bool = False) -> int:
-        """How many were not written, when that is to be told."""
+        """The number of suppressed lines, when it is time to report it."""
         if not everything and 0 <= now - self._began < TELL:
             return 0
         dropped, self.dropped = self.dropped, 0
@@ -249,7 +249,7 @@ class SaltLog:
         self._console = targets[0].stream if targets else sys.stderr
 
     def follow(self, config: Any, level: str | None) -> None:
-        """Log as this configuration says from now on; the file is opened again, for logrotate."""
+        """Use this configuration from now on, and open the file again (for logrotate)."""
         # Another file, perhaps: there a line is new
         self.settle(time.time(), everything=True)
         # sys.stderr is Twisted's by now, and leads back to us: the one of the start is meant
@@ -273,7 +273,7 @@ class SaltLog:
         self._write(event, number)
 
     def settle(self, now: float, everything: bool = False) -> None:
-        """Write how often lines came again; from time to time, and at the end."""
+        """Write how often lines were repeated; from time to time, and at the end."""
         with self._lock:
             due = list(self._repeats.due(now, everything))
             dropped = self._foreign.due(now, everything)

@@ -353,7 +353,7 @@ class Master:
 
     @property
     def parts(self) -> list[Any]:
-        """All, in the order of their start."""
+        """All parts, in the order in which they start."""
         return [*self.below, *self.doors]
 
     def _below(self) -> list[Any]:
@@ -412,7 +412,7 @@ class Master:
         self.key_is_new()
 
     def key_is_new(self) -> None:
-        """Tell the bus, and perhaps wake everybody."""
+        """Fire the event of a new publish key, and ping all minions if C{ping_on_rotate}."""
         self.ctx.bus.fire("key", {"rotate_aes_key": True})
         if self.config.ping_on_rotate:
             self.ctx.dispatcher.ping_all()
@@ -465,7 +465,7 @@ class Master:
         }
 
     def figures(self) -> dict[str, Any]:
-        """What is told of it as metrics; see L{saltwisted.domain.metrics.families}."""
+        """The master's figures for metrics; see L{saltwisted.domain.metrics.families}."""
         ctx, counters = self.ctx, dict(self.ctx.counters)
         for reason, count in self.ports.requests.dropped.items():
             counters[f"requests-dropped:{reason}"] = count
@@ -497,14 +497,14 @@ class Master:
         }
 
     def summary(self) -> str:
-        """How it is, for the service manager's status line."""
+        """The state of the master, for the service manager's status line."""
         if not self.ports.open:
             return "not serving yet"
         problems = [f"{name}: {why}" for name, why in self.problems().items()]
         return "; ".join(["serving, with something missing", *problems]) if problems else "serving"
 
     def waiting(self) -> str:
-        """Why minions are not answered; empty if they are."""
+        """Why the master does not answer minions; empty if it does."""
         return "" if self.ports.open else "not serving yet"
 
     def problems(self) -> dict[str, str]:

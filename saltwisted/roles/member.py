@@ -304,11 +304,11 @@ class Cluster:
         }
 
     def jobs_heard(self) -> bool:
-        """Whether all other members have said in this life what jobs they know."""
+        """Whether all other members have said since this start what jobs they know."""
         return self.jobs.shipping.machine.greeted.issuperset(self.facts.others())
 
     def rows(self) -> list[Rows]:
-        """What the node offers beside what a master does."""
+        """The operations that the node has beside those of a master."""
         facts, control = self.facts, self.roots.control
         shown = KeyView(facts.keyset, self._stores.config.hash_type)
         return [
@@ -399,7 +399,7 @@ class MemberService:
         return self.beside.facts.others()
 
     def waiting(self) -> str:
-        """Why minions are not answered on both ports; empty if they are."""
+        """Why the node does not answer minions on both ports; empty if it does."""
         return self.beside.condition.waiting()
 
     def problems(self) -> list[str]:
@@ -407,7 +407,7 @@ class MemberService:
         return self.beside.condition.said()
 
     def figures(self) -> dict[str, Any]:
-        """What is told of this node as metrics."""
+        """This node's figures for metrics."""
         beside = self.beside
         linked = {link.node for link in beside.facts.peers.links()}
         others, report = sorted(self.others()), beside.roots.sync.report
@@ -425,11 +425,11 @@ class MemberService:
         }
 
     def work(self) -> list[dict[str, Any]]:
-        """What is being done that takes long, for people who wait."""
+        """Long operations in progress, for people who wait."""
         return self.beside.roots.sync.report.work()
 
     def drift(self) -> dict[str, list[str]]:
-        """Option to the members in which it is another; not how."""
+        """Option to the members whose value differs, without the values."""
         return self.beside.facts.drift.differing()
 
     def claims(self) -> dict[str, Any]:
@@ -445,7 +445,7 @@ class MemberService:
         return await self.beside.claims.seats.declare_dead(self.beside.member.acts.find(node), by)
 
     def progress(self) -> Any:
-        """Something that changes for as long as a start gets on."""
+        """A value that changes as long as the start makes progress."""
         return self.beside.condition.progress()
 
     def reconfigure(self, names: Iterable[str]) -> None:

@@ -31,7 +31,7 @@ MISSING = (
 
 class Measures:
     """
-    The port, and what is told on it.
+    The port of metrics and health checks.
 
     @ivar parts: what to start first and stop last; nothing where nothing is to be served.
     """
@@ -79,7 +79,7 @@ class Measures:
 
     def show(self, figures: Figures, accepted: Callable[[], Any], bus: EventBus) -> None:
         """
-        Tell of this master from now on.
+        Serve the figures of this master from now on.
 
         @param accepted: the ids of its minions.
         """

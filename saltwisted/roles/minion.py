@@ -116,7 +116,7 @@ def build(reactor: Any, config_dir: str | None, log_level: str | None) -> Ordere
 
 
 def trim() -> None:
-    """Give what the start has left over back to the system: a few mebibytes, once."""
+    """Give memory that the start no longer needs back to the system: a few mebibytes, once."""
     linecache.clearcache()  # attrs keeps the source of every method that it has made
     malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if malloc_trim is not None:
@@ -200,7 +200,7 @@ def led_by(config: MinionConfig, found: Any) -> MinionConfig:
 
 def dialer_of(reactor: Any, zeromq: ZeroMQ, config: MinionConfig) -> Dialer:
     """
-    How masters are reached, by C{transport}.
+    The dialer of masters, by C{transport}.
 
     @raises ConfigError: a transport that there is not, or C{ssl} that does not work.
     """
@@ -255,7 +255,7 @@ class Network:
         self.links = Absent()
 
     def startService(self) -> None:
-        """Want the masters; with C{master_type: func}, when it is known who they are."""
+        """Connect to the masters; with C{master_type: func}, when the function has named them."""
         self.seen.load()
         self._zeromq = ZeroMQ(self._reactor)
         if self._config.master_type == "func":
@@ -310,7 +310,7 @@ class Network:
         links.startService()
 
     def stopService(self) -> None:
-        """Let the masters go, and then ZeroMQ."""
+        """Disconnect from the masters, then stop ZeroMQ."""
         if self._delayed is not None:
             self._delayed.cancel()
             self._delayed = None
@@ -330,7 +330,7 @@ class Absent:
         self._waiting: list[Deferred[Any]] = []
 
     def become(self, links: Links) -> None:
-        """From now on these are meant."""
+        """Use these links from now on."""
         self.there = links
         waiting, self._waiting = self._waiting, []
         for one in waiting:
@@ -391,7 +391,7 @@ class Later(Service):
             self.now()
 
     def now(self) -> bool:
-        """Start them, the first time this is said; whether it was."""
+        """Start them, at the first call only; returns whether it was the first."""
         if self._up or not self.running:
             return False
         for part in self._parts:
@@ -560,15 +560,15 @@ class MinionRole:
         return self.network.links.best
 
     def send_return(self, load: dict[str, Any], via: str) -> Deferred[Any]:
-        """A return to the master that it is for, or to another one."""
+        """Send a return to the master that it is for, or to another one."""
         return Deferred.fromCoroutine(self.network.links.deliver(load, via))
 
     async def call(self, fun: str, arg: Any, without: Any) -> dict[str, Any]:
-        """A function for ourselves."""
+        """Run a function on this minion itself."""
         return await self.jobs.call(fun, arg, self.new_jid(), without)
 
     async def ask(self, op: str, args: dict[str, Any], stream: Any, via: str) -> Any:
-        """A question of a job."""
+        """Answer a request of a job."""
         return await self.control.ask(op, args, stream, via)
 
     def job(self, job: Job, link: MasterLink) -> None:
@@ -604,7 +604,7 @@ class MinionRole:
         self.scheduler.set_facts(pillar, grains)
 
     def save_schedule(self, schedule: Mapping[str, Any]) -> None:
-        """Keep the schedule where Salt keeps it."""
+        """Save the schedule where Salt does."""
         folder = os.path.dirname(self.config.default_include) or "minion.d"
         path = os.path.join(self.config.config_dir, folder, "_schedule.conf")
 

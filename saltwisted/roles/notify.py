@@ -1,5 +1,5 @@
 """
-Talking to the service manager (sd_notify(3)): ready, reloading, going, and still alive.
+Messages to the service manager (sd_notify(3)): ready, reloading, stopping, and still alive.
 
 The variables by which systemd says where it listens are taken out of the environment, so
 that no job of ours and no program that a state starts speaks in our name.
@@ -26,7 +26,7 @@ _taken: dict[str, str] = {}
 
 
 def take(environ: MutableMapping[str, str] | None = None) -> None:
-    """Remember where the service manager listens, and let nobody else know."""
+    """Take the service manager's address out of the environment, and remember it."""
     environ = os.environ if environ is None else environ
     for name in ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"):
         if name in environ:
@@ -66,7 +66,7 @@ class ServiceManager:
         self._pings: LoopingCall | None = None
 
     def ready(self) -> None:
-        """It can serve; from now on the reactor proves that it turns."""
+        """Report that the daemon serves; from now on the reactor pings the watchdog."""
         notify("READY=1")
         seconds = watchdog_seconds(_taken, os.getpid())
         if seconds and self._pings is None:
@@ -105,11 +105,11 @@ class StatusLine:
         self._loop.clock = clock
 
     def startService(self) -> None:
-        """Tell it from now on."""
+        """Send the line from now on."""
         let_go(self._loop.start(STATUS_EVERY), log, "the service manager hears no more")
 
     def stopService(self) -> None:
-        """Tell it no more."""
+        """Send it no more."""
         if self._loop.running:
             self._loop.stop()
 

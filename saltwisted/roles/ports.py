@@ -78,7 +78,7 @@ class Ports:
         self.open = True
 
     def stopService(self) -> None:
-        """Answer nobody any more, and close."""
+        """Stop answering, and close."""
         self.open = False
         self._handler.close()
         self.requests.stop()
@@ -86,7 +86,7 @@ class Ports:
 
 
 class TcpPorts(Ports):
-    """Those of C{transport: tcp}."""
+    """The ports of C{transport: tcp}."""
 
     def __init__(
         self, reactor: Any, config: MasterConfig, requests: Requests, announced: Announced
@@ -118,7 +118,7 @@ class TcpPorts(Ports):
 
 
 class ZeroMqPorts(Ports):
-    """Those of ZeroMQ."""
+    """The ports of C{transport: zeromq}."""
 
     def __init__(self, reactor: Any, config: MasterConfig, requests: Requests) -> None:
         super().__init__(config.interface, requests)
@@ -152,7 +152,7 @@ class ZeroMqPorts(Ports):
         )
 
     def stopService(self) -> None:
-        """Nothing is left of the sockets."""
+        """Close the sockets completely."""
         super().stopService()
         self._zeromq.shutdown()
 

@@ -1,5 +1,5 @@
 """
-Becoming the configured C{user}, and careful, before any file is made or port is bound.
+Switch to the configured C{user} and restrict the process, before any file or port is opened.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ Apply = Callable[[Iterable[str]], Any]
 
 class Reload:
     """
-    One reading after another, never two at once.
+    Reads the configuration again; never twice at once.
 
     @ivar waiting: names of options whose new values count from the next start.
     """

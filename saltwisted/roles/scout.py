@@ -26,7 +26,7 @@ from saltwisted.wire.msgpack import pack_bin
 
 async def ask(reactor: Any, line: str, node: str) -> dict[str, Any]:
     """
-    The answer of the first member that answers.
+    The answer of the first member that responds.
 
     @raises SaltwistedError: nobody does, or the token is refused.
     """

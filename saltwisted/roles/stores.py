@@ -143,7 +143,7 @@ class Stores:
         return self.warm.call(GIT_READ_ENTRY, request, GIT_PATIENCE)
 
     def source(self, name: str) -> IFileSource:
-        """A source of files that is chosen, by its name."""
+        """The chosen source of files with this name."""
         return next(each for each in self.sources if each.name == name)
 
     def git(self) -> GitFiles | None:
@@ -178,7 +178,7 @@ class Stores:
         )
 
     def seams(self) -> Seams:
-        """Those of a master alone."""
+        """The seams of a lone master."""
         book, prune_time = self._book()
         claims = LoneClaims(
             self.config.id, self.now, self.reactor.seconds, self.counters, self.life, book
@@ -220,7 +220,7 @@ class Stores:
     def claim_store(
         self, cluster: str, key: str, damaged: str, most: int = 0, later: Later | None = None
     ) -> ClaimStore:
-        """What was claimed: the votes of a member, or the receipts of a master alone."""
+        """The claim store: the votes of a member, or the receipts of a lone master."""
         path = os.path.join(self.config.cachedir, "saltwisted", "claims.sqlite")
         run = self.files_threads.run
         return ClaimStore(path, run, cluster, key, damaged, most, later or self._after_turn)
@@ -273,7 +273,7 @@ class Stores:
         times: IPruneTime,
         pins: IPins,
     ) -> KeptOrchestrations:
-        """What is written down of orchestrations; for a master alone without peers."""
+        """The record of orchestrations; for a lone master, without peers."""
         config = self.config
         path = os.path.join(config.cachedir, "saltwisted", "runs.sqlite")
         store = RunStore(path, self.files_threads.run)

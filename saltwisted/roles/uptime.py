@@ -31,7 +31,7 @@ class LookFirst:
         self._seen = 0.0
 
     def startService(self) -> None:
-        """From now on; on a reactor that waits in another way, timers look alone."""
+        """Start; on a reactor that waits in another way, only timers look."""
         self._seen = self._reactor.seconds()
         poller = getattr(self._reactor, "_poller", None)
         if poller is not None and hasattr(poller, "poll"):
