@@ -108,7 +108,7 @@ class NewsTests(SynchronousTestCase):
         self.assertEqual(
             after,
             f"{head}{mark}\n## 9.9 (2030-01-02)\n\n### New\n\n- Bells ring. (#12)\n\n"
-            f"### Mended\n\n- Whistles do not.\n\n{tail.lstrip()}",
+            f"### Fixed\n\n- Whistles do not.\n\n{tail.lstrip()}",
         )
         self.assertEqual({path.name for path in (copy / "newsfragments").iterdir()}, OTHERS)
 
