@@ -44,9 +44,9 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
         environ,
         "auth",
         "test USER [-a EAUTH] [--login]",
-        "Says what a user of external_auth may on this master, and why: what the backend was "
-        "asked and what it answered, his groups, and the rules that count for him. Nobody is "
-        "logged in. Exits with 1 if no backend lets the user in.",
+        "Shows what a user of external_auth may do on this master, and why: the requests to the "
+        "backend and its answers, the user's groups, and the rules that apply. It logs nobody "
+        "in. Exits with 1 if no backend lets the user in.",
         _options,
     )
     if len(line.args) != 2 or line.args[0] != "test":
@@ -69,7 +69,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     if line.options.json:
         clusterask.print_json(found)
     elif not found:
-        console.say("external_auth names no backend, so there are no logins.")
+        console.say("external_auth has no backend, so nobody can log in.")
     else:
         for each in found:
             _print(each)

@@ -46,7 +46,7 @@ def reactor(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int
         environ,
         "reactor",
         "test TAG [--data JSON]",
-        "Shows what an event of this tag would set off on the master of this machine: which "
+        "Shows what an event with this tag would trigger on this machine's master: which "
         "entries match, and the calls of their SLS. Nothing runs. Exits with 1 if something is "
         "wrong with an SLS.",
         _data_option,
@@ -103,8 +103,9 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
         environ,
         "automation",
         "pause | resume | status",
-        "Pauses what the master does by itself, lets it go on, or shows how it is. While it is "
-        "paused no event is reacted to; those that come meanwhile are not made up for.",
+        "Pauses or resumes what the master does by itself, or shows its state. While it is "
+        "paused, the master reacts to no event, and does not make up for events that come in "
+        "that time.",
         clusterask.json_option,
     )
     if len(line.args) != 1 or line.args[0] not in ("pause", "resume", "status"):
@@ -177,7 +178,7 @@ def receipts(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> in
         "receipts",
         "[--event TAG] [--limit N]",
         "Shows what masters did once, because of an event: which node claimed it, when it began "
-        "and ended, and how. They are kept as long as jobs are.",
+        "and ended, and how. Receipts are kept as long as jobs.",
         _receipts_options,
     )
     if line.args:

@@ -67,9 +67,7 @@ class Surroundings:
         try:
             self._client.call("return", load=load, via="")
         except (RemoteError, TransportClosed) as error:
-            console.log(
-                "warning", f"The master was not told of the return: {error}{self._reasons()}"
-            )
+            console.log("warning", f"The return did not reach the master: {error}{self._reasons()}")
 
     def _reasons(self) -> str:
         """Why the masters are not there, as the minion knows it."""

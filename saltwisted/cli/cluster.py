@@ -46,10 +46,10 @@ def members(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int
         environ,
         "members",
         "[approve NODE | rights NODE all|read[,write][,pillar]]",
-        "Shows who belongs to the cluster, and how the members are. Exits with 3 while the "
-        "node on this machine cannot serve, and with --drift when options differ. 'rights' "
-        "says what a member may do with the roots: without 'write' its changes do not count, "
-        "without 'pillar' it gets no pillar.",
+        "Shows the members of the cluster and their state. Exits with 3 while the node on this "
+        "machine cannot serve, and with --drift when options differ. 'rights' says what a "
+        "member may do with the roots: without 'write' its changes do not count, without "
+        "'pillar' it gets no pillar.",
         _members_options,
     )
     if len(line.args) == 2 and line.args[0] == "approve":
@@ -84,8 +84,8 @@ def _declare_dead(line: CommandLine) -> int:
         clusterask.print_json(done)
         return 0
     console.say(
-        f"{done['dead']} is declared dead: majorities are reckoned without it until it is back. "
-        "If it lives behind a cut, both sides may do the same."
+        f"{done['dead']} is declared dead: majorities do not count it until it is back. "
+        "If it lives on the other side of a partition, both sides may do the same work."
     )
     clusterask.not_told(done)
     return 0
@@ -131,7 +131,10 @@ def _print_members(state: Mapping[str, Any]) -> None:
     for name, (node, term) in sorted((claims.get("duties") or {}).items()):
         console.say(f"{node} has the duty {name} (term {term})")
     if claims.get("problem"):
-        console.say(f"Nothing is done here that is to be done once: {claims['problem']}")
+        console.say(
+            "This node claims no work, so reactions and scheduled jobs do not run on it: "
+            f"{claims['problem']}"
+        )
     for row in state["members"]:
         if row.get("problem"):
             console.say(f"{row['node']}: {row['problem']}")
@@ -179,7 +182,7 @@ def _drift(line: CommandLine) -> int:
     if unasked:
         console.write_error(f"Not compared, because no answer came: {', '.join(unasked)}.\n")
     elif not rows and not line.options.json:
-        console.say("The options that ought to be equal are equal on all members.")
+        console.say("The options that should be equal are equal on all members.")
     return EX_DRIFT if rows or unasked else 0
 
 
@@ -320,9 +323,8 @@ def cluster(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int
         "cluster",
         "init",
         (
-            "Begins a cluster with this node, even if listed peers do not answer. Use it only "
-            "on the one node that starts first. You can run it before the node has ever "
-            "started."
+            "Founds a cluster with this node, even if listed peers do not answer. Use it only "
+            "on the one node that starts first. You can run it before the node has ever started."
         ),
     )
     if line.args != ["init"]:
@@ -354,5 +356,5 @@ def _begin_at_the_start(line: CommandLine) -> int:
     except StoreError as error:
         raise SystemExit(str(error)) from None
     how = link.how_to_start(line.opts, "cluster")
-    console.say(f"It is kept. The node founds the cluster when it starts:\n{how}")
+    console.say(f"Saved. The node founds the cluster when it starts:\n{how}")
     return 0

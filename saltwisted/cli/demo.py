@@ -116,7 +116,7 @@ class Demo:
             ["Succeeded: 2 (changed=2)"] * len(names),
         )
         self._command(
-            "Again, shortly: nothing has to change any more",
+            "Again, in short form: nothing has to change",
             ["salt", "*", "state.apply", "--state-verbose=false"],
             ["Succeeded: 2\n"] * len(names),
         )
@@ -238,9 +238,9 @@ class Demo:
         here = place.master.directory
         self._say(f"\nAll steps did what they should, in {self.report['seconds']:.1f} s.\n")
         if not self.keep:
-            self._say("saltwisted demo --keep leaves it running, to be used like this:")
+            self._say("saltwisted demo --keep leaves it running. Use it like this:")
         else:
-            self._say("It runs on. Talk to it like this:")
+            self._say("It keeps running. Use it like this:")
         for words in (
             f"saltwisted salt -c {here} '*' test.ping",
             f"saltwisted salt-key -c {here} -L",

@@ -217,7 +217,7 @@ class ClusterDemo(Demo):
             lambda: _ignore(place.write_state(first, f"Written on {first.name}")),
             ["editor", path],
         )
-        self._command("Until all nodes have it", ["roots", "sync", "--wait"], others, first)
+        self._command("Wait until all nodes have it", ["roots", "sync", "--wait"], others, first)
         with first.client() as client:
             before = str(client.call_within(10.0, "roots", do="status")["generation"])
         highstate = ["salt", "*", "state.apply"]
@@ -229,19 +229,19 @@ class ClusterDemo(Demo):
             ["editor", path],
         )
         self._command(
-            f"One version is served everywhere; the other is kept, too: ask {second.name}",
+            f"One version is served everywhere, and the other is kept: ask {second.name}",
             ["roots", "conflicts"],
             ["motd.sls"],
             second,
         )
         self._command("This is what it says", ["roots", "show", "motd.sls"], ["Edited on "], second)
         self._command(
-            f"Go back to the tree before, from {last.name}",
+            f"Go back to the previous tree, from {last.name}",
             ["roots", "rollback", before],
             [before],
             last,
         )
-        self._command("Until all nodes have that", ["roots", "sync", "--wait"], [before], last)
+        self._command("Wait until all nodes have that", ["roots", "sync", "--wait"], [before], last)
         self._command(f"Highstate from {first.name}", highstate, wanted, first)
 
     def _edit_both(self, place: ClusterPlayground, one: Daemon, other: Daemon) -> None:
@@ -264,7 +264,7 @@ class ClusterDemo(Demo):
         """A minion starts, and tells all nodes; it is greeted by one of them."""
         second, minion = place.nodes[1], place.minions[0]
         self._step(
-            "Wait until the nodes may decide together: each is new, and votes after a while",
+            "Wait until the nodes may decide together: new nodes get their votes after a while",
             lambda: place.wait(
                 lambda: all(_claims(node) for node in place.nodes), "votes", self._tick, second
             ),
@@ -280,7 +280,7 @@ class ClusterDemo(Demo):
             place.wait(lambda: os.path.exists(place.greeted), "the reaction", self._tick, second)
 
         self._step(
-            f"Start {minion.name} again: it tells every node, and all have a reaction to that",
+            f"Start {minion.name} again: it tells every node, and each has a reaction to that",
             restart,
             minion.command,
         )
@@ -319,7 +319,7 @@ class ClusterDemo(Demo):
         """Begin a rolling deploy, and wait until it is in the middle; its id."""
         place.write_deploy(first)
         self._command(
-            "Write a rolling deploy, and have all nodes know it",
+            "Write a rolling deploy, and wait until all nodes have it",
             ["roots", "sync", "--wait"],
             [],
             first,
@@ -327,7 +327,7 @@ class ClusterDemo(Demo):
         words = ["salt-run", "--async", "state.orch", "deploy", "pillar={version: 7}"]
         self._command(f"Begin it on {first.name}: one minion after the other", words, [], first)
         self._step(
-            "Wait until it is at the first minion",
+            "Wait until it works on the first minion",
             lambda: place.wait(
                 lambda: bool(place.installations()), "the deploy", self._tick, first
             ),
@@ -344,7 +344,7 @@ class ClusterDemo(Demo):
     ) -> None:
         """Another node has gone on with the deploy; each minion has it once."""
         self._command(
-            "Another node goes on with the deploy, with the minion where it was",
+            "Another node continues the deploy, at the same minion",
             ["orch", "show", jid, "--follow"],
             ["done"],
             second,
@@ -374,7 +374,7 @@ class ClusterDemo(Demo):
         )
         survived = [*names, "survived"]
         self._command(
-            f"Nothing was lost: {second.name} knows the job and its returns",
+            f"Nothing was lost: {second.name} has the job and its returns",
             ["salt-run", "jobs.lookup_jid", jid],
             survived,
             second,
@@ -392,7 +392,7 @@ class ClusterDemo(Demo):
             first.command,
         )
         self._step(
-            f"Wait until {first.name} has what happened meanwhile",
+            f"Wait until {first.name} has caught up",
             lambda: place.wait(
                 lambda: self._returned(first, jid) >= set(names), "the returns", self._tick, first
             ),

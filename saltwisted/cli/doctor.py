@@ -25,9 +25,9 @@ def build_parser() -> Parser:
     parser = Parser(
         "doctor",
         "%prog [--role ROLE] [--json] [--fix]",
-        "Looks at the daemons on this machine from all sides: ports, clocks, keys, file modes, "
-        "disk space, limits, old minions, options, the cluster and its roots. Exits with 0 when "
-        "nothing is wrong, 3 for warnings, 1 for errors.",
+        "Checks the daemons on this machine: ports, clocks, keys, file modes, disk space, "
+        "limits, old minions, options, the cluster and its roots. Exits with 0 when nothing is "
+        "wrong, 3 for warnings, 1 for errors.",
     )
     options.config_dir(parser)
     parser.add_option(

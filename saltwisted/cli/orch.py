@@ -73,9 +73,9 @@ def main(
         environ,
         "orch",
         "list [--limit N] | show JID [--follow] | resume JID [--from STEP] | stop JID",
-        "Shows orchestrations, has one go on that has failed, was interrupted or stopped, or ends "
-        "one at once. Steps that are done are not repeated. What minions do when a run is stopped "
-        "goes on there.",
+        "Shows orchestrations, resumes one that failed, was interrupted or was stopped, or "
+        "stops one at once. A resumed run does not repeat steps that are done. Minions finish "
+        "what they have begun when a run is stopped.",
         _options,
     )
     word = line.args[0] if line.args else ""

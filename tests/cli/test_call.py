@@ -180,7 +180,7 @@ class PrivateMinionTests(CallTestCase):
         result = self.command("salt-call", "-t", "1", "test.ping")
 
         self.assertEqual((result.status, result.out), (0, "local:\n    True\n"))
-        self.assertIn("The master was not told of the return: no master is connected", result.err)
+        self.assertIn("The return did not reach the master: no master is connected", result.err)
 
 
 class MinionTests(CallTestCase):

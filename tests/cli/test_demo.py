@@ -89,7 +89,7 @@ class DemoTests(SynchronousTestCase):
         self.assertEqual(lookups[0], "demo-1:\n    survived\ndemo-2:\n    survived\n")
         self.assertEqual(lookups[1], lookups[0])
         titles = [step["title"] for step in report["steps"]]
-        for wanted in ("Highstate from node-2", "Go back to the tree before, from node-3"):
+        for wanted in ("Highstate from node-2", "Go back to the previous tree, from node-3"):
             self.assertIn(wanted, titles)
         (once,) = [step["output"] for step in report["steps"] if step["title"] == "Once"]
         self.assertEqual(once, "Hello, demo-1")
