@@ -52,18 +52,28 @@ class Endpoints:
     def table(self) -> dict[str, Endpoint]:
         """By the first word of the path."""
         found = {
-            "": Endpoint(methods={"GET": self.welcome, "POST": self.low}),
-            "token": Endpoint(methods={"GET": self.welcome, "POST": self.token}),
-            "run": Endpoint(methods={"GET": self.welcome, "POST": self.run}),
-            "keys": Endpoint(methods={"GET": self.keys, "POST": self.new_key}, depth=1),
+            "": Endpoint(methods={"GET": self.welcome, "POST": self.low}, fields=()),
+            "token": Endpoint(methods={"GET": self.welcome, "POST": self.token}, fields=()),
+            "run": Endpoint(methods={"GET": self.welcome, "POST": self.run}, fields=()),
+            "keys": Endpoint(
+                methods={"GET": self.keys, "POST": self.new_key}, depth=1, fields=("mid",)
+            ),
         }
         if self._options.enable_sessions:
-            found["login"] = Endpoint(methods={"GET": self.please, "POST": self.login})
+            found["login"] = Endpoint(methods={"GET": self.please, "POST": self.login}, fields=())
             found["logout"] = Endpoint(methods={"POST": self.logout}, guarded=True, reads=False)
             found["minions"] = Endpoint(
-                methods={"GET": self.minions, "POST": self.minions_post}, guarded=True, depth=1
+                methods={"GET": self.minions, "POST": self.minions_post},
+                guarded=True,
+                depth=1,
+                fields=("mid",),
             )
-            found["jobs"] = Endpoint(methods={"GET": self.jobs}, guarded=True, depth=1)
+            found["jobs"] = Endpoint(
+                methods={"GET": self.jobs},
+                guarded=True,
+                depth=1,
+                fields=("jid", "timeout", "limit", "after"),
+            )
         return found
 
     # -- low state
@@ -88,13 +98,14 @@ class Endpoints:
         return whole(await self._chunks.all(proven, exchange.address))
 
     async def minions(self, exchange: Exchange) -> Answer:
-        """C{GET /minions}, C{GET /minions/ID}."""
-        target = exchange.parts[0] if exchange.parts else "*"
+        """C{GET /minions}, C{GET /minions/ID}, C{GET /minions?mid=ID}."""
+        target = named(exchange, "mid") or "*"
         chunk = {"client": "local", "tgt": target, "fun": "grains.items"}
         return whole(await self._chunks.all([chunk], exchange.address, exchange.who.word))
 
     async def minions_post(self, exchange: Exchange) -> Answer:
         """C{POST /minions}: publish, and do not wait."""
+        only_whole(exchange)
         chunks = bodies.low_state(exchange.body.value)
         done = await self._chunks.all(
             chunks, exchange.address, exchange.who.word, client="local_async"
@@ -104,11 +115,12 @@ class Endpoints:
         return Answer(value={"return": jobs, "_links": {"jobs": links}}, status=202)
 
     async def jobs(self, exchange: Exchange) -> Answer:
-        """C{GET /jobs}, C{GET /jobs/JID}."""
-        if not exchange.parts:
+        """C{GET /jobs}, C{GET /jobs/JID}, C{GET /jobs?jid=JID}."""
+        jid = named(exchange, "jid")
+        if not jid:
             return await self._listed(exchange)
-        jid = exchange.parts[0]
         chunk = {"client": "runner", "fun": "jobs.list_job", "jid": jid}
+        chunk["timeout"] = exchange.query.get("timeout", "")
         (done,) = await self._chunks.all([chunk], exchange.address, exchange.who.word)
         (found,) = done.values
         result = found.get("Result") if isinstance(found, Mapping) else None
@@ -122,6 +134,7 @@ class Endpoints:
     async def _listed(self, exchange: Exchange) -> Answer:
         """All jobs, or a page of them with what to ask for the next one."""
         chunk: dict[str, Any] = {"client": "runner", "fun": "jobs.list_jobs"}
+        chunk["timeout"] = exchange.query.get("timeout", "")
         page = page_of(exchange.query)
         if page is not None:
             chunk["kwarg"] = page.asked
@@ -138,16 +151,17 @@ class Endpoints:
     # -- keys
 
     async def keys(self, exchange: Exchange) -> Answer:
-        """C{GET /keys}, C{GET /keys/ID}."""
+        """C{GET /keys}, C{GET /keys/ID}, C{GET /keys?mid=ID}."""
         chunk: dict[str, Any] = {"client": "wheel", "fun": "key.list_all"}
-        if exchange.parts:
-            chunk = {"client": "wheel", "fun": "key.finger", "kwarg": {"match": exchange.parts[0]}}
+        if minion := named(exchange, "mid"):
+            chunk = {"client": "wheel", "fun": "key.finger", "kwarg": {"match": minion}}
         word = exchange.session.word if exchange.session else ""
         (done,) = await self._chunks.all([chunk], exchange.address, word)
         return Answer(value={"return": done.values[0]["data"].get("return", {})})
 
     async def new_key(self, exchange: Exchange) -> Answer:
         """C{POST /keys}: a new pair whose public half is accepted, as a tar file."""
+        only_whole(exchange)
         chunks = bodies.low_state(exchange.body.value)
         await self._check_users(chunks, exchange)
         chunk = dict(with_bearer(chunks, exchange)[0]) if chunks else {}
@@ -258,6 +272,24 @@ class Endpoints:
                 name = token.name if token is not None else None
             if not api_acl_allows(acl, name, exchange.address):
                 raise Problem(401, NO_RIGHT)
+
+
+def named(exchange: Exchange, field: str) -> str:
+    """
+    What a C{GET} is about, in the path or behind the question mark; C{""}: all.
+
+    @raises Problem: C{404}, it is in both places.
+    """
+    asked = exchange.query.get(field, "")
+    if exchange.parts and asked:
+        raise Problem(404, f"Either the path names one, or {field!r} does")
+    return exchange.parts[0] if exchange.parts else asked
+
+
+def only_whole(exchange: Exchange) -> None:
+    """@raises Problem: C{404}, a C{POST} for one of them, which there is not."""
+    if exchange.parts:
+        raise Problem(404, "Nothing matches the given URI")
 
 
 def with_bearer(

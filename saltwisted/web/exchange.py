@@ -4,7 +4,7 @@ One request and its answer, as the endpoints see them: without sockets.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from attrs import define, field, frozen
@@ -102,6 +102,7 @@ class Endpoint:
     @ivar depth: how many more parts a path may have.
     @ivar reads: whether a body is understood; else it is left as it is.
     @ivar plain: whether the answer is not negotiated: bytes, or a stream.
+    @ivar fields: what may stand behind the question mark of C{GET}; C{None}: anything.
     @ivar browsers: whether a browser gets this answer, and not the page of an app.
     """
 
@@ -110,4 +111,5 @@ class Endpoint:
     depth: int = 0
     reads: bool = True
     plain: bool = False
+    fields: Collection[str] | None = None
     browsers: bool = False

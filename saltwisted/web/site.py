@@ -260,7 +260,7 @@ class Site:
             # A page of somebody else's in the browser of a user who has logged in
             raise Problem(403, "The origin is not one of cors_origin")
         form = "" if endpoint.plain else accept.best(exchange.headers.get("accept"))
-        self._query(exchange)
+        self._query(exchange, endpoint)
         if endpoint.reads and exchange.method == "POST":
             exchange.body = await self._read(exchange)
         return await handler(exchange), form
@@ -370,12 +370,24 @@ class Site:
         exchange.request.who = token.name
         return Session(word=word, token=token, by_cookie=by_cookie, by_bearer=bearer)
 
-    def _query(self, exchange: Exchange) -> None:
+    def _query(self, exchange: Exchange, endpoint: Endpoint) -> None:
+        """
+        What is behind the question mark.
+
+        @raises Problem: C{400}, it cannot be read; C{404}, nothing here is asked for by such a
+            name. To answer without it would be an answer to another question.
+        """
         try:
             text = exchange.request.query.decode("latin-1")
             exchange.query = dict(parse_qsl(text, keep_blank_values=True, max_num_fields=100))
         except ValueError:
             raise Problem(400, "The query has too many fields") from None
+        if endpoint.fields is None or exchange.method != "GET":
+            return
+        unknown = sorted({*exchange.query} - {*endpoint.fields})
+        if unknown:
+            known = ", ".join(sorted(endpoint.fields)) or "none"
+            raise Problem(404, f"There is no field {unknown[0][:100]!r} here; there are: {known}")
 
     async def _read(self, exchange: Exchange) -> bodies.Body:
         content = exchange.request.content.read()

@@ -7,6 +7,7 @@ from __future__ import annotations
 import io
 import json
 import tarfile
+from functools import partial
 from typing import Any
 
 import yaml
@@ -342,6 +343,34 @@ class LowStateTests(SynchronousTestCase):
             self.assertEqual(tar.getnames(), ["minion.pub", "minion.pem"])
         self.assertIn("made", self.api.rig.keys.accepted_ids())
 
+    def test_queries(self) -> None:
+        """
+        What a path names may stand behind the question mark, as in Salt. What is not known there is
+        404, and not the answer to another question.
+        """
+        ask = partial(self.api.ask, token=self.token)
+        self.assertEqual(ask("GET", "/keys?mid=api-00001").json, ask("GET", "/keys/api-00001").json)
+        jid = ask("POST", "/minions", [{"tgt": "*", "fun": "test.ping"}]).json["return"][0]["jid"]
+        self.api.answer(True, 0, 1)
+        for path in (f"/jobs?jid={jid}", f"/jobs?jid={jid}&timeout=5"):
+            self.assertEqual(ask("GET", path).json, ask("GET", f"/jobs/{jid}").json)
+        self.assertEqual(ask("GET", "/jobs?timeout=soon").status, 400)
+        asked = self.api.open("GET", "/minions?mid=api-00000", token=self.token)
+        self.assertEqual(self.api.rig.published_jobs()[-1]["tgt"], "api-00000")
+        self.api.answer({"os": "Debian"}, 0)
+        (reply,) = asked.replies
+        self.assertEqual(reply.json, {"return": [{"api-00000": {"os": "Debian"}}]})
+
+        for path in ("/", "/login", "/token", "/run", "/stats", "/minions", "/jobs", "/keys"):
+            reply = ask("GET", f"{path}?username=admin")
+            self.assertEqual(reply.status, 404, path)
+            self.assertIn("There is no field", reply.text, path)
+        self.assertEqual(ask("GET", "/keys/api-00000?mid=api-00001").status, 404)
+        for path in ("/minions/api-00000", "/keys/made"):
+            reply = ask("POST", path, [{**LOGIN, "mid": "made", "tgt": "*", "fun": "test.ping"}])
+            self.assertEqual(reply.status, 404, path)
+        self.assertNotIn("made", self.api.rig.keys.accepted_ids())
+
     def test_causes(self) -> None:
         """
         What is wrong with a request is said in words of its own, and is never status 500
@@ -358,6 +387,8 @@ class LowStateTests(SynchronousTestCase):
             (self.token, {**PING, "client": "ssh"}, 400, "saltwisted has no salt-ssh."),
             (self.token, {"client": "local", "tgt": "*"}, 400, "A lowstate needs 'fun'"),
             (self.token, {"client": "local", "fun": "test.ping"}, 400, "needs 'tgt', the target"),
+            (self.token, {**PING, "tgt": ""}, 400, "needs 'tgt', the target"),
+            (self.token, {**PING, "tgt": None}, 400, "needs 'tgt', the target"),
             (self.token, {**ARG, "fun": "no.such"}, 400, "'no.such' is not available."),
             (self.token, {**ARG, "fun": "jobs.lookup_jid", "arg": []}, 200, "Passed invalid arg"),
             (self.token, {**PING, "tgt": "none*"}, 200, '{"return": [{}]}'),

@@ -156,7 +156,7 @@ def _seconds(value: Any) -> float | None:
 
 
 def _for_minions(client: str, chunk: Mapping[str, Any], proof: Mapping[str, Any]) -> Work:
-    if "tgt" not in chunk:
+    if chunk.get("tgt") in (None, "", []):
         raise Problem(400, "A lowstate for minions needs 'tgt', the target")
     kwarg = _keywords(chunk)
     arg = _arguments(chunk)
