@@ -6,9 +6,9 @@ C{metadata}, which each minion, stock's too, sends back with its return: so each
 whatever it has heard of the job before. Texts are replaced by stars before anything of it
 is stored or told; numbers, truth and shapes stay, by which a result is judged.
 
-What a minion says while it works (the progress of its states) has no such word with it, but names
-the job in its tag: a node knows of the jobs that it published, and finds the others where jobs
-are kept.
+What a minion says while it works has no such word with it, but names the job: in its tag (the
+progress of its states), or in its data (C{event.send} and its kin). A node knows of the jobs that
+it published, and finds the others where jobs are kept.
 """
 
 from __future__ import annotations
@@ -34,6 +34,15 @@ SAID = frozenset(
     )
 )  # fmt: skip
 """What of such an event tells of no secret: who says it, and of which job."""
+OF_JOB = frozenset(
+    (
+        "__pub_jid", "__pub_fun", "__pub_tgt", "__pub_tgt_type", "__pub_user", "__pub_ret",
+        "__pub_pid", "_stamp",
+    )
+)  # fmt: skip
+"""What an event of somebody's own making has of the job that fires it; no argument."""
+REQUESTED = "_minion_event"
+"""The C{cmd} by which an event has the whole request around its data."""
 MOST_KNOWN = 4096
 """Jobs of either kind; who asks for an older one reads its record."""
 
@@ -91,13 +100,26 @@ def named_job(tag: str) -> str:
     return words[2]
 
 
+def firing_job(tag: str, data: Mapping[str, Any]) -> str:
+    """The job that an event comes from, by its tag or by what its sender says; C{""}: none."""
+    if about := named_job(tag):
+        return about
+    for each in (data.get("data"), data):
+        jid = each.get("__pub_jid") if isinstance(each, Mapping) else None
+        if isinstance(jid, str) and is_jid(jid):
+            return jid
+    return ""
+
+
 def told_event(tag: str, data: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """
-    What a minion says of a secret job, as it may be stored and told.
+    What a minion says of a secret job, or in one, as it may be stored and told.
 
     C{fire_event: True} has the name of the state in the tag, too, and that is often a command. A
     tag that the site has chosen stays: somebody waits for it.
     """
+    if not named_job(tag):
+        return tag, _around(data) if data.get("cmd") == REQUESTED else _own(data)
     words = tag.split("/", 4)
     if words[1] == "state_result" and words[4:] == [_name_in(data)]:
         shown = "/".join((*words[:4], STARS))
@@ -126,6 +148,41 @@ def _said(data: Mapping[str, Any], tag: str) -> dict[str, Any]:
         else:
             shown[key] = _hidden(value)
     return shown
+
+
+def _around(load: Mapping[str, Any]) -> dict[str, Any]:
+    """A whole request whose C{data} are of the sender's own making."""
+    return {
+        key: _own(value)
+        if key == "data" and isinstance(value, Mapping)
+        else value
+        if key in SAID
+        else _hidden(value)
+        for key, value in load.items()
+    }
+
+
+def _own(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value if key in OF_JOB else _hidden(value) for key, value in data.items()}
+
+
+def discreet(load: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A request to the master as one makes it who does something secret: no event tells of it."""
+    if load.get("cmd") != REQUESTED:
+        return load
+    events = load.get("events")
+    if not isinstance(events, list):
+        return told_event(str(load.get("tag", "")), load)[1]
+    return {**load, "events": [_said_event(each) for each in events]}
+
+
+def _said_event(event: Any) -> Any:
+    if not isinstance(event, Mapping):
+        return _hidden(event)
+    tag, data = str(event.get("tag", "")), event.get("data")
+    if not isinstance(data, Mapping):
+        return {**_own(event), "tag": tag}
+    return {**_own(event), "tag": tag, "data": told_event(tag, data)[1]}
 
 
 class SecretJobs:

@@ -157,7 +157,8 @@ class Calls:
             kwarg = {ORCHESTRATION: jid, **kwarg}
         tag = f"salt/run/{jid}"
         stream = stream or _silent
-        run = runners.Run(ctx, jid, user, self._progress(tag, stream), stream, exact=exact)
+        how: dict[str, Any] = {"exact": exact, "secret": HIDDEN.get()}
+        run = runners.Run(ctx, jid, user, self._progress(tag, stream), stream, **how)
         function = self.runners.get(fun)
         call = self._call(
             "runner",

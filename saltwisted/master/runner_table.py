@@ -64,6 +64,7 @@ class Run:
     @ivar failed: set by L{judge}.
     @ivar exact: whether a minion called, by C{peer_run}. Targets therefore go through L{find}
         and L{publish}, never to the dispatcher itself.
+    @ivar secret: whether nobody but the caller may see what the run is given.
     """
 
     ctx: Context
@@ -74,6 +75,7 @@ class Run:
     outputter: str | None = None
     failed: bool = False
     exact: bool = False
+    secret: bool = False
 
     async def find(self, tgt: Any, tgt_type: str) -> Sequence[str]:
         """The accepted minions that a target of the caller means."""

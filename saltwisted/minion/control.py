@@ -41,7 +41,7 @@ from saltwisted.domain.operations.table import (
     Stream,
     owner_only,
 )
-from saltwisted.domain.secrecy import is_secret, named_job, told_event
+from saltwisted.domain.secrecy import firing_job, is_secret, told_event
 from saltwisted.errors import RemoteError, RequestTimeout, TransportClosed, WireError
 from saltwisted.interfaces import IEventBus
 from saltwisted.minion.connection import MasterLink
@@ -285,7 +285,7 @@ class Control:
         """Fire an event on the minion's bus, and with C{to_master} on the master's too."""
         tag, data = str(call.args["tag"]), call.args.get("data")
         data = data if isinstance(data, dict) else {"data": data}
-        about = named_job(tag)
+        about = firing_job(tag, data)
         if about and any(is_secret(job) for job in self._jobs() if job.get("jid") == about):
             tag, data = told_event(tag, data)
         self._bus.fire(tag, data)

@@ -13,6 +13,7 @@ from typing import Any
 from saltwisted.modules import _data
 from saltwisted.worker.exceptions import SaltClientError, SaltInvocationError, SaltReqTimeoutError
 from saltwisted.worker.masking import answering
+from saltwisted.worker.unlogged import silent
 
 log = logging.getLogger(__name__)
 
@@ -95,6 +96,18 @@ def _tell(load: dict[str, Any]) -> bool:
     return True
 
 
+def _is_secret(what: str) -> bool:
+    """
+    Whether a value comes from what nobody may see, and may not be where others read it.
+
+    Stars instead of it would get into what others make of the mine.
+    """
+    if silent():
+        log.error("%s is part of something secret: the mine stays as it is", what)
+        return True
+    return False
+
+
 def update(clear: bool = False, mine_functions: Any = None) -> Any:
     """
     Call the C{mine_functions} of configuration and pillar and send what they answer.
@@ -108,6 +121,8 @@ def update(clear: bool = False, mine_functions: Any = None) -> Any:
 
         salt '*' mine.update
     """
+    if mine_functions and _is_secret("mine.update"):
+        return False
     if not mine_functions:
         mine_functions = __salt__["config.merge"]("mine_functions", {})
         if not mine_functions:
@@ -145,6 +160,8 @@ def send(name: str, *args: Any, **kwargs: Any) -> Any:
         salt '*' mine.send network.ip_addrs interface=eth0
         salt '*' mine.send eth0_ip_addrs mine_function=network.ip_addrs interface=eth0
     """
+    if _is_secret("mine.send"):
+        return False
     words = _data.clean_kwargs(**kwargs)
     function = words.pop("mine_function", None) or name
     allowed = (words.pop("allow_tgt", None), words.pop("allow_tgt_type", None))

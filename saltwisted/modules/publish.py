@@ -10,6 +10,7 @@ from typing import Any
 
 from saltwisted.domain.arguments import yamlify
 from saltwisted.worker.exceptions import SaltInvocationError, SaltReqTimeoutError
+from saltwisted.worker.unlogged import secret_function
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +33,18 @@ def _args(given: Any) -> list[Any]:
     if value is None:
         return []
     return value if isinstance(value, list) else [value]
+
+
+def _marked(load: dict[str, Any]) -> dict[str, Any]:
+    """
+    A request, and that it is secret if the job is that makes it.
+
+    What a state asks others for while it runs is not: it works with the answer, which would be
+    stars.
+    """
+    if secret_function().startswith("publish."):
+        load["no_log"] = True
+    return load
 
 
 def _connected() -> bool:
@@ -77,7 +90,7 @@ def _publish(
         "no_parse": __opts__.get("no_parse", []),
     }
     try:
-        job = __master__.request(load)
+        job = __master__.request(_marked(load))
     except SaltReqTimeoutError:
         return f"'{fun}' publish timed out"
     if not job:
@@ -152,6 +165,6 @@ def runner(fun: str, arg: Any = None, timeout: Any = 5) -> Any:
         "no_parse": __opts__.get("no_parse", []),
     }
     try:
-        return __master__.request(load)
+        return __master__.request(_marked(load))
     except SaltReqTimeoutError:
         return f"'{fun}' runner publish timed out"

@@ -513,6 +513,7 @@ class MineFlush(Command):
 class _PeerPublish(Command):
     """
     @ivar tmo: seconds to wait, text or number.
+    @ivar no_log: whether nobody but those who do it may see what it is given; ours.
     """
 
     fun: str | list[str] = has(str, list)
@@ -523,6 +524,7 @@ class _PeerPublish(Command):
     tmo: Any = free(5)
     form: Any = free("")
     no_parse: Any = free(list)
+    no_log: Any = free(False)
 
 
 @command("minion_pub")
@@ -544,12 +546,17 @@ class MinionPublish(_PeerPublish):
 @command("minion_runner")
 @frozen
 class MinionRunner(Command):
-    """Run a runner for me, if C{peer_run} allows."""
+    """
+    Run a runner for me, if C{peer_run} allows.
+
+    @ivar no_log: as of a job; ours.
+    """
 
     fun: str = has(*TEXT)
     arg: Any = free(list)
     tmo: Any = free(5)
     no_parse: Any = free(list)
+    no_log: Any = free(False)
 
 
 @command("pub_ret")

@@ -5,7 +5,8 @@ While a state with C{no_log: True} runs, or a job of which nobody may see anythi
 this process keep their level and logger and lose their text. That is done where records are made:
 no handler, of ours or of a site's module, has the text then. What is written to standard error
 besides (a warning of Python, the trace of a thread, a C{print}) goes nowhere: standard error is
-the daemon's log, too.
+the daemon's log, too. Events that are fired meanwhile keep their tags and lose their texts, and
+nothing is put into the mine, where others read it (L{silent}).
 
 Processes that are forked meanwhile stay silent for good; they are part of what is secret.
 """
@@ -20,6 +21,9 @@ from typing import Any
 
 from saltwisted.domain.secrecy import is_secret
 
+_silent: list[str] = []
+"""What is secret of all that runs now, the outermost first; threads and forked processes see it."""
+_functions: list[str] = []
 TEXT = "(%s is secret: what is logged of it is not shown)"
 
 
@@ -48,10 +52,22 @@ def unlogged(what: str) -> Iterator[None]:
 
     with open(os.devnull, "w", encoding="utf-8") as null, redirect_stderr(null):
         logging.setLogRecordFactory(hidden)
+        _silent.append(what)
         try:
             yield
         finally:
+            _silent.pop()
             logging.setLogRecordFactory(before)
+
+
+def secret_function() -> str:
+    """The function of the job that nobody may see, if this process does one; C{""}: none."""
+    return _functions[-1] if _functions else ""
+
+
+def silent() -> bool:
+    """Whether something secret runs in this process: nothing of it may be told anybody."""
+    return bool(_silent)
 
 
 @contextmanager
@@ -71,4 +87,6 @@ def unlogged_job(job: Mapping[str, Any]) -> Iterator[None]:
     with ExitStack() as stack:
         if is_secret(job):
             stack.enter_context(unlogged(f"the job {job.get('jid')}"))
+            _functions.append(str(job.get("fun")))
+            stack.callback(_functions.pop)
         yield

@@ -13,6 +13,8 @@ from saltwisted.domain.jobids import JobInParts
 from saltwisted.domain.secrecy import (
     STARS,
     SecretJobs,
+    discreet,
+    firing_job,
     is_secret,
     marked,
     named_job,
@@ -79,6 +81,32 @@ class SecrecyTests(SynchronousTestCase):
             ("test.arg", job, job),
         ):  # fmt: skip
             self.assertEqual(told({"fun": fun, "return": value})["return"], hidden, fun)
+
+    def test_T_LOG_1_fired(self) -> None:
+        """
+        T-LOG-1: an event of a secret job's own making keeps its tag, and which job fired it; no
+        text of it, whatever it is called.
+        """
+        own = {"__pub_jid": JID, "__pub_fun": "event.send", "__pub_arg": ["y"], "id": "y", "n": 3}
+        hidden = {**own, "__pub_arg": [STARS], "id": STARS}
+        load = {"cmd": "_minion_event", "id": "m1", "tag": "site/x", "data": own, "y": "y"}
+        self.assertEqual(told_event("site/x", own), ("site/x", hidden))
+        self.assertEqual(told_event("plain", {"a": ["y"]}), ("plain", {"a": [STARS]}))
+        self.assertEqual(told_event("site/x", load)[1], {**load, "data": hidden, "y": STARS})
+        self.assertEqual(discreet(load), told_event("site/x", load)[1])
+        several = {"cmd": "_minion_event", "events": [{"tag": "site/x", "data": own}, "y"]}
+        self.assertEqual(discreet(several)["events"], [{"tag": "site/x", "data": hidden}, STARS])
+        other = {"cmd": "_file_hash", "path": "y"}
+        self.assertIs(discreet(other), other)
+
+        for tag, data, jid in (
+            ("site/x", own, JID),
+            ("site/x", load, JID),
+            (f"salt/job/{JID}/prog/m1/0", {}, JID),
+            ("site/x", {"__pub_jid": "1751371200.0-1", "data": "y"}, ""),
+            ("site/x", {"__pub_jid": 5}, ""),
+        ):
+            self.assertEqual(firing_job(tag, data), jid)
 
     def test_T_LOG_1_progress(self) -> None:
         """

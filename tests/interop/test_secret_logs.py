@@ -5,14 +5,23 @@ T-LOG-1: with real daemons that log all they can, no log has what a marked state
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.cli.test_nolog import CANARY, LOUD, OUTPUT
-from tests.harness import OurMaster, OurMinion, scratch
+from tests.harness import OurMaster, OurMinion, scratch, until
 
 SECRET = ("--metadata", "{no_log: true}")
+SENDING = """
+fired:
+  event.send: [name: site/state, no_log: True, data: {pw: CANARY}]
+called:
+  module.run: [no_log: True, event.send: [tag: site/module, data: {pw: CANARY}]]
+offered:
+  module.run: [no_log: True, mine.send: [offered, mine_function: test.echo, text: CANARY]]
+"""
 
 
 class SecretLogTests(SynchronousTestCase):
@@ -20,13 +29,19 @@ class SecretLogTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.home = scratch(self)
-        self.master = OurMaster(self.home, log_level="all")
+        self.master = OurMaster(
+            self.home,
+            log_level="all",
+            peer={".*": ["test.*"]},
+            peer_run={".*": ["test.arg", "event.send"]},
+        )
         self.addCleanup(self.master.stop)
         sls = OUTPUT.replace("HOME", self.home)
         marked = sls.replace("MARK", ", no_log: true")
         for path, text in (
             ("plain.sls", sls.replace("MARK", "")),
             ("marked.sls", marked),
+            ("sending.sls", SENDING.replace("CANARY", "{{ pillar['pw'] }}")),
             ("_states/loud.py", LOUD),
         ):
             path = os.path.join(self.master.file_root, path)
@@ -78,3 +93,43 @@ class SecretLogTests(SynchronousTestCase):
         self.assertRegex(self.minion.text(), r"\(the job \d+ is secret")
         self.salt("state.apply", "plain")
         self.minion.wait_for_line(f"stdout: {CANARY}", times=3)
+
+    def test_T_LOG_1_sent(self) -> None:
+        """
+        T-LOG-1: nor is it in what they send (pains-next 2.19): events keep their tags and lose
+        their texts, the mine stays as it is, what they publish or run is secret as well. No file
+        of the master or the minion has it.
+        """
+        heard: list[dict[str, Any]] = []
+        tags = {"site/job", "site/fire", "site/run", "site/state", "site/module"}
+        with self.master.events() as events:
+            for words in (
+                ("event.send", "site/job", f"{{pw: {CANARY}}}", f"more={CANARY}"),
+                ("event.fire_master", f"{{pw: {CANARY}}}", "site/fire"),
+                ("mine.send", "sent", "mine_function=test.echo", f"text={CANARY}"),
+                ("publish.publish", "ours", "test.echo", CANARY),
+                ("publish.runner", "test.arg", CANARY),
+                ("publish.runner", "event.send", f'["site/run", {{"pw": "{CANARY}"}}]'),
+            ):
+                self.assertNotIn(CANARY, self.salt(*words, *SECRET))
+            self.salt("mine.send", "plain", "mine_function=test.echo", "text=shown")
+            pillar = f"pillar={{pw: {CANARY}}}"
+            self.assertNotIn(CANARY, self.salt("state.apply", "sending", pillar, *SECRET))
+            until(
+                "all events",
+                lambda: heard.append(next(events)) or {each["tag"] for each in heard} >= tags,
+            )
+
+        self.assertEqual([each["tag"] for each in heard if CANARY in repr(each)], [])
+        mine = {name: self.salt("mine.get", "*", name) for name in ("sent", "offered", "plain")}
+        self.assertIn("shown", mine.pop("plain"))
+        self.assertEqual(
+            {name: "{}" in found for name, found in mine.items()}, dict.fromkeys(mine, True)
+        )
+        self.minion.stop()
+        self.master.stop()
+        files = [path for path in Path(self.home).rglob("*") if path.is_file()]
+        self.assertEqual(
+            [str(path) for path in files if CANARY.encode() in path.read_bytes()],
+            [f"{self.home}/hidden"],
+        )

@@ -127,6 +127,36 @@ class SecretJobTests(SynchronousTestCase):
             ],
         )
 
+    def test_T_LOG_1_fired(self) -> None:
+        """
+        T-LOG-1: so are events of its own making that a secret job fires, by stock's C{event.send}
+        as well, which has the job's id and its arguments in the data.
+        """
+        secret, open_ = self.publish(metadata={"no_log": True}), self.publish()
+        for jid, told in ((secret, STARS), (open_, "word")):
+            self.rig.events.clear()
+            data = {"__pub_jid": jid, "__pub_arg": ["word"], "pw": "word"}
+            self.minion.ask("_minion_event", tag="site/own", data=data, id="m1")
+            self.minion.ask("_minion_event", events=[{"tag": "site/list", "data": data}])
+            first, second = self.rig.events
+            self.assertEqual((first[0], second[0]), ("site/own", "site/list"))
+            for found in (first[1]["data"], second[1]):
+                self.assertEqual((found["pw"], found["__pub_arg"]), (told, [told]))
+
+    def test_T_LOG_1_peers(self) -> None:
+        """T-LOG-1: what a minion publishes or runs for a secret job is a secret job, or run."""
+        rig = Rig(self, peer={".*": ["test.*"]}, peer_run={".*": ["test.arg", "event.send"]})
+        minion = RigMinion(rig, "m1").accepted()
+        for no_log in ({"no_log": True}, {}):
+            rig.events.clear()
+            for cmd in ("minion_pub", "minion_publish"):
+                minion.ask(cmd, tgt="m1", fun="test.echo", arg=["word"], **no_log)
+            minion.ask("minion_runner", fun="test.arg", arg=["word"], **no_log)
+            minion.ask("minion_runner", fun="event.send", arg=["site/x", {"a": "word"}], **no_log)
+            rig.clock.advance(30)
+            tags = [tag for tag, data in rig.events if "word" in repr(data)]
+            self.assertEqual(bool(tags), not no_log, tags)
+
     def test_T_LOG_1_after_a_start(self) -> None:
         """
         T-LOG-1: it is so after a restart, by the record of the job; and while that cannot be read

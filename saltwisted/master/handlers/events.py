@@ -8,7 +8,7 @@ of the request is served. C{minion_events} says which of its own it may (T-EVT-3
 An event that some reaction matches is acknowledged as a return is: when it is on this disk, and on
 another node's or after a second without that (C{IKeptEvents}). A disk that refuses means no answer.
 
-What a minion says of a job that is secret loses its texts here, before anybody hears it
+What a minion says of a job that is secret, or in it, loses its texts here, before anybody hears it
 (L{saltwisted.domain.secrecy}).
 """
 
@@ -24,7 +24,7 @@ from saltwisted.domain.acl import minion_may_say
 from saltwisted.domain.events import minion_may_fire, weight
 from saltwisted.domain.firing import of_salt
 from saltwisted.domain.reactions.keeping import occasion_for
-from saltwisted.domain.secrecy import is_secret, named_job, told_event
+from saltwisted.domain.secrecy import firing_job, is_secret, told_event
 from saltwisted.errors import StoreError
 from saltwisted.master.context import Context
 from saltwisted.master.permits import tell_refusal
@@ -41,7 +41,7 @@ def minion_event(ctx: Context, who: str, cmd: MinionEvent) -> Any:
     @raises StoreError: through the Deferred, when an event that is reacted to cannot be kept.
     """
     events = [event for event in _events(cmd) if _may_fire(ctx, who, event[0])]
-    jobs = {jid for tag, _ in events if (jid := named_job(tag))}
+    jobs = {jid for tag, data in events if (jid := firing_job(tag, data))}
     unknown = [jid for jid in jobs if ctx.publisher.secrets.find(jid) is None]
     if not unknown:
         return _heard(ctx, who, events, jobs)
@@ -62,7 +62,7 @@ def _heard(ctx: Context, who: str, events: Events, jobs: Collection[str]) -> Any
     secret = {jid for jid in jobs if find(jid) is not False}
     if secret:
         events = [
-            told_event(tag, data) if named_job(tag) in secret else (tag, data)
+            told_event(tag, data) if firing_job(tag, data) in secret else (tag, data)
             for tag, data in events
         ]
     if not ctx.reactions.configured:

@@ -13,9 +13,11 @@ from typing import Any
 
 from saltwisted.domain.acl import command_fault, minion_may_say, peer_allows, peer_may_publish
 from saltwisted.domain.firing import SEND, tag_sent
+from saltwisted.domain.secrecy import marked
 from saltwisted.domain.targeting.bounds import fault
 from saltwisted.domain.targeting.selection import exact_form, guesses_pillar
 from saltwisted.errors import DeniedError, RemoteError
+from saltwisted.master.calls import HIDDEN
 from saltwisted.master.context import Context
 from saltwisted.master.loads import seconds_of
 from saltwisted.master.permits import tell_refusal
@@ -70,6 +72,7 @@ async def minion_pub(ctx: Context, who: str, cmd: MinionPub) -> dict[str, Any]:
             "arg": _args(cmd.arg),
             "ret": cmd.ret,
             "id": who,
+            "kwargs": marked(None) if cmd.no_log else {},
         },
         who,
         exact=True,
@@ -99,6 +102,7 @@ async def minion_publish(ctx: Context, who: str, cmd: MinionPublish) -> dict[str
             "arg": _args(cmd.arg),
             "ret": cmd.ret,
             "id": who,
+            "kwargs": marked(None) if cmd.no_log else {},
         },
         who,
         timeout=timeout,
@@ -134,6 +138,7 @@ async def minion_runner(ctx: Context, who: str, cmd: MinionRunner) -> Any:
         ctx.counters["denied:event"] += 1
         tell_refusal(ctx, f"minion {who}", f"fire {tag}", "minion_events")
         return {}
+    HIDDEN.set(bool(cmd.no_log))
     try:
         result = await ctx.runner(cmd.fun, arguments, {}, who, exact=True)
     except DeniedError:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from saltwisted.domain.secrecy import hide
 from saltwisted.master.runner_table import Run, Runner
 
 
@@ -17,7 +18,8 @@ async def send(run: Run, tag: str, data: Any = None) -> bool:
 
         salt-run event.send my/custom/event '{"foo": "bar"}'
     """
-    run.ctx.bus.fire(str(tag), dict(data) if data is not None else {})
+    told = dict(data) if data is not None else {}
+    run.ctx.bus.fire(str(tag), hide(told) if run.secret else told)
     return True
 
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from saltwisted.domain.secrecy import told
+from saltwisted.domain.secrecy import discreet, told, told_event
 from saltwisted.errors import RemoteError, TransportClosed
 from saltwisted.worker.control import ControlClient
 from saltwisted.worker.exceptions import SaltClientError, SaltReqTimeoutError
@@ -28,7 +28,7 @@ from saltwisted.worker.process import asbefore
 from saltwisted.worker.process.call import execute
 from saltwisted.worker.process.loader import Loaders, make_grains
 from saltwisted.worker.process.warm import Facts, name_process
-from saltwisted.worker.unlogged import unlogged_job
+from saltwisted.worker.unlogged import silent, unlogged_job
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class MasterLink:
         @raises SaltReqTimeoutError: no answer in time.
         @raises SaltClientError: no master, or it refused.
         """
-        return self._ask("request", load, timeout)
+        return self._ask("request", dict(discreet(load)) if silent() else load, timeout)
 
     def pillar(self, load: dict[str, Any], timeout: float | None = None) -> Any:
         """As L{request}, for C{_pillar}, whose answer is sealed for this minion alone."""
@@ -141,6 +141,8 @@ class DaemonLink:
         @raises RemoteError: the daemon refused.
         @raises TransportClosed: the daemon is gone.
         """
+        if op == "fire_event" and silent() and isinstance(args.get("data"), dict):
+            args["data"] = told_event(str(args.get("tag", "")), args["data"])[1]
         return self._client.call(op, **args)
 
     def notify(self, op: str, /, **args: Any) -> None:
