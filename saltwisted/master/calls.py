@@ -27,6 +27,7 @@ from saltwisted.domain.secrecy import hide
 from saltwisted.errors import SaltwistedError, TargetError
 from saltwisted.master import runner_table as runners
 from saltwisted.master import wheel_table as wheels
+from saltwisted.master.asked import origin
 from saltwisted.master.chosen import Chosen
 from saltwisted.master.context import Context
 from saltwisted.master.function_table import FunctionTable, Place
@@ -286,6 +287,7 @@ class Calls:
         """Into the job cache, as stock has it: the whole event is the return of this master."""
         name, jid = self._ground.node, told["jid"]
         job = {"fun": told["fun"], "arg": [], "tgt": name, "tgt_type": "list", "user": told["user"]}
+        job.update(origin(told["user"], name))
         jobs = self._ground.jobs
         load = {"id": name, "jid": jid, "return": {**told, "_stamp": stamp}}
         try:

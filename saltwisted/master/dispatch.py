@@ -31,6 +31,7 @@ from saltwisted.domain.secrecy import told
 from saltwisted.domain.targeting.nodegroups import unfold
 from saltwisted.domain.targeting.selection import Universe, guesses_pillar, pillar_words
 from saltwisted.errors import DeniedError, RemoteError, TargetError
+from saltwisted.master.asked import origin
 from saltwisted.master.chosen import Chosen
 from saltwisted.master.ground import Ground
 from saltwisted.master.latecomers import LateJobs
@@ -238,7 +239,8 @@ class Dispatcher:
         """
         ground, jid = self._ground, job["jid"]
         facts = ground.seams.pins.facts(jid, job["fun"])
-        record = {**told(job), "kwargs": _plain(kwargs), **facts}
+        asked = origin(job["user"], ground.node)
+        record = {**told(job), "kwargs": _plain(kwargs), **facts, **asked}
         if whole is None:
             await ground.jobs.save_job(jid, record, list(minions))
         else:

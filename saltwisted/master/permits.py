@@ -18,6 +18,7 @@ from saltwisted.domain.acl import (
     special_allows,
 )
 from saltwisted.errors import RemoteError
+from saltwisted.master.asked import asks
 from saltwisted.master.context import Context
 from saltwisted.master.loads import check_size, delimiter_of
 from saltwisted.master.logins import User
@@ -103,6 +104,7 @@ def tell_done(ctx: Context, who: str, what: str, source: str) -> None:
     @param what: the operation and what it is about, without secrets.
     @param source: by which way it came, and from where.
     """
+    asks(who, source)
     ctx.log.info(
         "{who} does {what} (by {source})",
         who=who[:200],

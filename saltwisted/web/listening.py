@@ -81,7 +81,10 @@ class Listening:
         return {
             "events": Endpoint(methods={"GET": self.events}, reads=False, plain=True),
             "stats": Endpoint(
-                methods={"GET": self.stats}, guarded=not options.stats_disable_auth, reads=False
+                methods={"GET": self.stats},
+                guarded=not options.stats_disable_auth,
+                reads=False,
+                fields=(),
             ),
             hook: Endpoint(methods={"POST": self.hook}, depth=DEPTH, reads=False),
         }
@@ -176,6 +179,15 @@ class Listening:
             name.title(): text for name, text in exchange.headers.items() if name not in SECRET
         }
         headers["Remote-Addr"] = exchange.address
+        if wanted or exchange.session is not None:
+            self.log.info(
+                "{who} does fire {tag} (by the HTTP API, {address})",
+                who="a signature" if exchange.session is None else exchange.session.token.name,
+                tag=tag,
+                address=exchange.address,
+                foreign=True,
+                always=True,
+            )
         self._bus.fire(tag, {"body": body.raw, "post": body.value or {}, "headers": headers})
         self._counters["api:hooks"] += 1
         if path == GIT and wanted:

@@ -104,6 +104,39 @@ class RecordTests(SynchronousTestCase):
 
         self.on_record("fred does publish fun='test.ping' tgt='*' (by the API, 10.1.2.3)")
 
+    def test_T_LOG_3_jobs(self) -> None:
+        """
+        T-LOG-3: the record of a job or a run names who asked, by which way and from where, and the
+        node that was asked (pains-next 2.12), whichever the way; what nobody has asked for names
+        nobody.
+        """
+        run = self.rig.ctx.runner
+        found: list[Any] = []
+        caller = Caller(source="10.1.2.3", door="the HTTP API", proof=self.fred)
+
+        def through_the_api(op: str, **args: Any) -> None:
+            asked = Deferred.fromCoroutine(self.rig.table().call(op, args, caller, print))
+            asked.addErrback(lambda failure: None)
+
+        job = {"fun": "test.ping", "tgt": "*", "arg": []}
+        self.clear("publish", **job, user="root", kwargs=self.fred)
+        self.clear("runner", fun="test.arg", arg=[], kwarg={}, **self.fred)
+        through_the_api("publish", **job, kwargs={})
+        through_the_api("runner", fun="test.arg", arg=[], kwarg={})
+        Deferred.fromCoroutine(self.rig.ctx.dispatcher.publish(job, "fred"))
+        self.rig.clock.advance(1)
+        for jid in self.rig.jobs.loads:
+            shown = Deferred.fromCoroutine(run("jobs.list_job", [jid], {}, "root", keep=False))
+            told = self.successResultOf(shown)["return"]
+            found.append((told["User"], told.get("Asked"), told.get("Node")))
+
+        port, api = "the request port, from 10.0.0.9", "the HTTP API, 10.1.2.3"
+        node = self.rig.ctx.node
+        self.assertEqual(
+            found,
+            [("fred", port, node)] * 2 + [("fred", api, node)] * 2 + [("fred", None, None)],
+        )
+
     def test_T_LOG_2_one_line(self) -> None:
         """T-LOG-2: what somebody names is told as one line, of a length that has an end."""
         (row,) = (row for row in self.rig.table() if row.name == "publish")

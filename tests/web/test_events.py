@@ -11,6 +11,7 @@ import tracemalloc
 from typing import Any
 
 from twisted.internet.protocol import connectionDone
+from twisted.logger import LogEvent, formatEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.web import events as events_module
@@ -416,6 +417,34 @@ class HookTests(EventsTestCase):
         found = self.fired(api)
         self.assertEqual(api.ask("POST", "/hook/x", {}).status, 200)
         self.assertEqual(len(found), 1)
+
+    def test_T_LOG_3_hooks(self) -> None:
+        """T-LOG-3: who has sent a hook is on record, with where from; of strangers nobody knows."""
+        block = {"webhook_signatures": {"deploy": "a long secret"}, "webhook_disable_auth": True}
+        api = self.made(block=block)
+        lines: list[str] = []
+
+        def listen(event: LogEvent) -> None:
+            if event.get("always") and " fire " in formatEvent(event):
+                lines.append(formatEvent(event))
+
+        globalLogPublisher.addObserver(listen)
+        self.addCleanup(globalLogPublisher.removeObserver, listen)
+        signature = "sha256=" + hmac.new(b"a long secret", b"{}", hashlib.sha256).hexdigest()
+        for path, how in (
+            ("/hook/build", {"token": api.login()}),
+            ("/hook/deploy", {"X_Hub_Signature_256": signature}),
+            ("/hook/other", {}),
+        ):
+            self.assertEqual(api.ask("POST", path, {}, **how).status, 200)
+        way = "(by the HTTP API, 192.0.2.7)"
+        self.assertEqual(
+            lines,
+            [
+                f"admin does fire salt/netapi/hook/build {way}",
+                f"a signature does fire salt/netapi/hook/deploy {way}",
+            ],
+        )
 
     def test_other_path(self) -> None:
         """C{webhook_url} is its path."""
