@@ -69,6 +69,34 @@ class GreedyTests(SynchronousTestCase):
         self.assertEqual((reply.status, reply.headers["retry-after"]), (503, ["1"]))
         self.assertEqual(self.api.rig.counters["api:too-many-requests"], 2)
 
+    def test_crowd(self) -> None:
+        """
+        Sixty-four clients at once each get an answer with every minion in it (pains-next 2.5): what
+        it said, or that it said nothing, which is listed apart.
+        """
+        waiting = [self.api.open("POST", "/", [PING], token=self.token) for _ in range(64)]
+        jobs = [job for job in self.api.rig.published_jobs() if job["fun"] == "test.ping"]
+        self.assertEqual(len(jobs), 64)
+        for number, job in enumerate(jobs):
+            for minion in self.api.minions if number % 2 else self.api.minions[:1]:
+                say = {"jid": job["jid"], "fun": job["fun"], "retcode": 0, "success": True}
+                minion.ask("_return", **say, **{"return": True})
+        self.api.wait(40)
+        missing = 0
+        for connection in waiting:
+            (reply,) = connection.replies
+            self.assertEqual(reply.status, 200)
+            (shown,) = reply.json["return"]
+            self.assertEqual(sorted(shown), ["api-00000", "api-00001"])
+            self.assertIs(shown["api-00000"], True)
+            if reply.json.get("missing"):
+                missing += 1
+                self.assertEqual(reply.json["missing"], [["api-00001"]])
+                self.assertIn("Minion did not return.", shown["api-00001"])
+            else:
+                self.assertIs(shown["api-00001"], True)
+        self.assertEqual(missing, 32)
+
     def test_malformed_logins(self) -> None:
         """A thousand logins that are none keep a good one waiting for nothing."""
         strange: list[Any] = [
