@@ -271,9 +271,9 @@ class IJobStore(Protocol):
 
         @param criteria: C{limit} (the newest N), C{fun} (exact), C{not_fun}, C{since} and
             C{until} (seconds since 1970), C{minions} (true: with their minions), C{below} (in the
-            order of jids, and only those before this one; all, if it is empty), C{shown} (a function
-            of a module, which any thread may call: its result for each job replaces the job, and
-            may be given again while the record is the same; callers must not change it).
+            order of jids, and only those before this one; all, if it is empty), C{shown} (a
+            function of a module, which any thread may call: its result for each job replaces the
+            job, and may be given again while the record is the same; callers must not change it).
         @raises TypeError: an unknown criterion.
         """
 
