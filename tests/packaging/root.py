@@ -34,7 +34,8 @@ DEPENDS = (
     " python3-msgpack python3-openssl python3-service-identity python3-twisted python3-txzmq"
     " python3-yaml"
 )
-OTHERS = "haproxy"
+OTHERS = "haproxy cron logrotate nano"
+"""What tests install on machines that have no way to the mirror."""
 NAME = "bookworm-booting"
 
 
@@ -110,8 +111,10 @@ class Root:
         return os.path.join(self.path, name.lstrip("/"))
 
     def write(self, name: str, text: str) -> None:
-        """Write a file in it."""
-        Path(self.at(name)).write_text(text)
+        """Write a file in it, and the folders that it needs."""
+        path = Path(self.at(name))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
 
     def read(self, name: str) -> str:
         """A file in it."""

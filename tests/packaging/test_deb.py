@@ -19,6 +19,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from saltwisted import __version__
 from saltwisted.domain.replica.tokens import new_token
 from tests.harness import until
+from tests.packaging import formula
 from tests.packaging.lab import Machine, hub, packages
 from tests.packaging.pages import Reader
 from tests.packaging.root import CACHE, earlier, run
@@ -59,6 +60,7 @@ class PackageTests(SynchronousTestCase):
         self.check_serving()
         self.check_reload()
         self.check_upgrade(main)
+        self.check_formula()
         self.check_balancer()
         self.check_links(salt)
         self.check_purged(main, before)
@@ -176,6 +178,26 @@ class PackageTests(SynchronousTestCase):
         report = self.salt("salt", "web1", "test.versions_report", "--out", "txt")
         self.assertIn(__version__, report)
 
+    def check_formula(self) -> None:
+        """
+        A formula is applied with Debian's own Python packages: packages, a service, templates, an
+        account and a certificate come, and the second run changes nothing.
+        """
+        for place, files in (("salt", formula.FILES), ("pillar", formula.PILLAR)):
+            for name, text in files.items():
+                self.root.write(f"srv/{place}/{name}", text)
+
+        first, second = self.applied(), self.applied()
+
+        failed = {tag: one for tag, one in first.items() if one["result"] is not True}
+        self.assertEqual(failed, {})
+        self.assertGreaterEqual(len(first), 12)
+        again = {tag: one for tag, one in second.items() if one["changes"] or not one["result"]}
+        self.assertEqual(again, {})
+        self.assertEqual(self.root.shown("cron", "ActiveState"), "active")
+        self.assertIn("3 * * * ticker /bin/true", self.root.read("etc/cron.d/tick"))
+        self.assertEqual(self.root.read("etc/clock/facts.yaml"), "hours:\n- 3\n- 4\nmade: true\n")
+
     def check_balancer(self) -> None:
         """The page about HAProxy, with HAProxy's own unit and the limits that it has here."""
         page = Reader("haproxy.md")
@@ -267,6 +289,13 @@ class PackageTests(SynchronousTestCase):
         except AssertionError:
             return None
         return json.loads(said).get("web1")
+
+    def applied(self) -> dict[str, Any]:
+        """The results of C{state.apply} on the minion."""
+        said = self.salt("salt", "-t", "120", "web1", "state.apply", "--out", "json")
+        found: dict[str, Any] = json.loads(said)["web1"]
+        self.assertIsInstance(found, dict, found)
+        return found
 
     def lookup(self, jid: str) -> str:
         """What has come back of a job."""

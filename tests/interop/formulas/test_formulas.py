@@ -8,17 +8,22 @@ C{SALTWISTED_FORMULAS} names or else from GitHub.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
 from tests.harness import needs_peers
-from tests.interop.formulas.applied import place_of
+from tests.interop.formulas.applied import both, differing, place_of
 from tests.interop.formulas.sides import CHANCE, alike, judge, steady
-from tests.interop.formulas.trees import chosen, git_directory
+from tests.interop.formulas.trees import Tree, chosen, git_directory
 
 LONG = os.environ.get("SALTWISTED_LONG", "0") == "1"
+APPLIED = (
+    *("chrony", "hostsfile", "nano", "openssh", "perl"),
+    *("screen", "sudoers", "sysstat", "tmux", "vim"),
+)
 MIRROR = Path(os.environ.get("SALTWISTED_FORMULAS", "/tmp/saltwisted-formulas"))
 
 
@@ -51,6 +56,23 @@ class ComparingTests(SynchronousTestCase):
         self.assertEqual({len(tree.commit) for tree in trees}, {40})
 
 
+def fetched(names: Iterable[str]) -> dict[str, Tree]:
+    """
+    All trees that are listed, if those of these names can be had.
+
+    @raises SkipTest: they cannot.
+    """
+    if not LONG:
+        raise SkipTest("takes minutes: set SALTWISTED_LONG=1")
+    trees = chosen()
+    try:
+        for name in names:
+            git_directory(trees[name], MIRROR)
+    except OSError as error:
+        raise SkipTest(f"set SALTWISTED_FORMULAS to a folder of mirrors: {error}") from error
+    return trees
+
+
 @needs_peers
 class FormulaTests(SynchronousTestCase):
     """Each tree on a machine of its own, for either side."""
@@ -63,14 +85,7 @@ class FormulaTests(SynchronousTestCase):
         is what the list says. What stock does not run ours refuses in the same words. Ours takes
         at most 0.45 of the processor time.
         """
-        if not LONG:
-            raise SkipTest("takes minutes: set SALTWISTED_LONG=1")
-        trees = chosen()
-        try:
-            for tree in trees.values():
-                git_directory(tree, MIRROR)
-        except OSError as error:
-            raise SkipTest(f"set SALTWISTED_FORMULAS to a folder of mirrors: {error}") from error
+        trees = fetched(chosen())
         whole = [tree for tree in trees.values() if tree.kind != "part"]
 
         with ThreadPoolExecutor(2) as pool:
@@ -84,3 +99,16 @@ class FormulaTests(SynchronousTestCase):
         self.assertGreaterEqual(len(compiled), 0.95 * len(ran), differing)
         mine, theirs = (sum(one.cpu[side] for one in ran) for side in ("ours", "stock"))
         self.assertLessEqual(mine, 0.45 * theirs)
+
+    def test_applied(self) -> None:
+        """
+        Ten of them applied for real, twice, by either side: what is left is the same, no state
+        fails, and the second run changes nothing.
+        """
+        trees = fetched(APPLIED)
+        found = {}
+        for name in APPLIED:
+            theirs, mine = both(trees[name], trees, MIRROR)
+            found[name] = [*differing(theirs, mine), *mine.failed, *mine.again]
+
+        self.assertEqual({name: lines for name, lines in found.items() if lines}, {})
