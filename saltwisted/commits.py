@@ -7,7 +7,7 @@ a cluster (C{shared}): it says what is fetched, and not how this node would reac
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 
@@ -140,6 +140,12 @@ class ICommitViews(Protocol):
     def digest(self) -> bytes:
         """Of what is served now; empty for nothing."""
 
+    def on_use(self, user: Callable[[], Iterable[bytes]]) -> None:
+        """Ask C{user()} which ones jobs and runs of all nodes need: these are not forgotten."""
+
+    def read(self) -> set[bytes]:
+        """Which ones something on this node still reads."""
+
     def has(self, digest: bytes) -> bool:
         """Whether it is known here, with all of its objects."""
 
@@ -176,6 +182,12 @@ class IEarlierCommits(Protocol):
     @property
     def digest(self) -> bytes:
         """Of what is served now; empty for nothing."""
+
+    def on_use(self, user: Callable[[], Iterable[bytes]]) -> None:
+        """Ask C{user()} which ones jobs and runs of all nodes need: these are not forgotten."""
+
+    def read(self) -> set[bytes]:
+        """Which ones something on this node still reads."""
 
     def has(self, digest: bytes) -> bool:
         """Whether it is known here, with all of its objects."""

@@ -9,7 +9,7 @@ and are served as they are.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from saltwisted.domain.roots.pins import Pins, check_reads, reads_files
@@ -18,6 +18,8 @@ from saltwisted.master.fileserver import FileServer
 from saltwisted.stores.git.source import GitFiles, GitView, kept_by
 
 MOST_VIEWS = 64
+MOST_HELD = 200
+"""Views that are kept beside, since jobs run on them."""
 MOST_CHOSEN = 1000
 TOLD = 20
 """Environments whose commits the record of a job has; of more only that of C{base}."""
@@ -30,6 +32,32 @@ def commits(view: GitView) -> dict[str, dict[str, str]]:
     return {
         env: {place.served.remote.shown: place.commit for place in view.places(env)} for env in envs
     }
+
+
+def keep(
+    views: OrderedDict[bytes, GitView],
+    view: GitView,
+    used: Callable[[], Iterable[bytes]],
+    digest: bytes = b"",
+) -> list[bytes]:
+    """
+    Keep one more view; the digests of those that are kept no longer.
+
+    @param used: the digests of those on which something runs.
+    @param digest: by which it is kept; empty for its own.
+    """
+    digest = digest or view.digest
+    views[digest] = view
+    views.move_to_end(digest)
+    if len(views) <= MOST_VIEWS:
+        return []
+    older = list(views)[:-MOST_VIEWS]
+    wanted = set(used())
+    held = [each for each in older if each in wanted][-MOST_HELD:]
+    gone = [each for each in older if each not in held]
+    for each in gone:
+        del views[each]
+    return gone
 
 
 class CommitPins:
@@ -58,6 +86,11 @@ class CommitPins:
         self._views: OrderedDict[bytes, GitView] = OrderedDict()
         self._servers: OrderedDict[bytes, FileServer] = OrderedDict()
         source.on_keep(self._kept)
+        earlier.on_use(self._used)
+
+    def _used(self) -> set[bytes]:
+        """On which commits jobs run."""
+        return {digests[GIT] for digests in self._pins.running(self._seconds())}
 
     def _kept(self, folder: str) -> set[str]:
         """What jobs run on."""
@@ -103,11 +136,9 @@ class CommitPins:
         view = self._chosen.pop(jid, None)
         if view is None:
             return
-        self._views[view.digest] = view
-        self._views.move_to_end(view.digest)
-        if len(self._views) > MOST_VIEWS:
-            self._servers.pop(self._views.popitem(last=False)[0], None)
         self._pins.add(jid, minions, {GIT: view.digest}, self._seconds())
+        for digest in keep(self._views, view, self._used):
+            self._servers.pop(digest, None)
 
     def returned(self, jid: str, minion: str) -> None:
         """From now on it is served the newest."""

@@ -9,7 +9,7 @@ the digest of the node that it came from. See L{saltwisted.commits.ICommitViews}
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from attrs import evolve
@@ -17,12 +17,10 @@ from attrs import evolve
 from saltwisted.domain.git.mapping import Tip
 from saltwisted.domain.roots.manifest import name_of
 from saltwisted.errors import DeniedError
-from saltwisted.master.commitpins import commits
+from saltwisted.master.commitpins import commits, keep
 from saltwisted.master.earliercommits import EarlierCommits, with_base
 from saltwisted.master.gitcopies import Copies
 from saltwisted.stores.git.source import GitFiles, GitView, Served, kept_by
-
-MOST_VIEWS = 64
 
 
 class CommitViews:
@@ -38,7 +36,20 @@ class CommitViews:
     ) -> None:
         self._source, self._earlier, self._copies = source, earlier, copies
         self._views: OrderedDict[bytes, GitView] = OrderedDict()
+        self._used: Callable[[], Iterable[bytes]] = tuple
         source.on_keep(lambda folder: kept_by(self._views.values(), folder))
+
+    def on_use(self, user: Callable[[], Iterable[bytes]]) -> None:
+        """What is used is kept in memory, and in what was served before."""
+        self._used = user
+        self._earlier.on_use(user)
+
+    def read(self) -> set[bytes]:
+        """What runs of this node still read."""
+        views = self._source.views_read()
+        ours = {id(view) for view in views}
+        told = {digest for digest, view in self._views.items() if id(view) in ours}
+        return told | {view.digest for view in views}
 
     @property
     def digest(self) -> bytes:
@@ -116,10 +127,7 @@ class CommitViews:
         return {each.folder: shared for shared, each in copies if not each.is_pillar}
 
     def _keep(self, digest: bytes, view: GitView) -> None:
-        self._views[digest] = view
-        self._views.move_to_end(digest)
-        if len(self._views) > MOST_VIEWS:
-            self._views.popitem(last=False)
+        keep(self._views, view, self._used, digest)
 
     def _view(self, digest: bytes) -> GitView | None:
         if digest == self._source.view.digest:

@@ -9,7 +9,7 @@ has the remotes and mappings of today.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from twisted.logger import Logger
 
 from saltwisted.domain.git.history import SHORTEST, BackWards, CommitHistory
 from saltwisted.domain.git.mapping import Tip, is_hex, tip_of
+from saltwisted.domain.roots.manifest import name_of
 from saltwisted.errors import DeniedError, NotKept, StoreError, WireError
 from saltwisted.stores.files import make_dir, read_file, write_atomic
 from saltwisted.stores.git.source import GitFiles, GitView, Served
@@ -55,6 +56,7 @@ class EarlierCommits:
         self._fetched = source.view
         self._writing = False
         self._is_news = False
+        self._users: list[Callable[[], Iterable[bytes]]] = []
         source.through(self._behind)
         source.on_show(self._show)
         source.on_keep(self._kept)
@@ -86,8 +88,16 @@ class EarlierCommits:
 
     def _show(self, view: GitView) -> None:
         refs = {each.remote.id: each.refs for each in view.served}
-        if refs and self._history.add(view.name, refs, self._now()):
+        if refs and self._history.add(view.name, refs, self._now(), self._used()):
             self._changed()
+
+    def on_use(self, user: Callable[[], Iterable[bytes]]) -> None:
+        """Ask C{user()} on which commits jobs run, by their digests: these are not forgotten."""
+        self._users.append(user)
+
+    def _used(self) -> set[str]:
+        read = {view.name for view in self._source.views_read()}
+        return read | {name_of(digest) for user in self._users for digest in user()}
 
     def _kept(self, folder: str) -> set[str]:
         """What earlier generations have of a repository."""

@@ -8,6 +8,7 @@ import random
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.domain.git import history
 from saltwisted.domain.git.history import MOST, CommitHistory
 from saltwisted.domain.git.mapping import Tip
 
@@ -24,7 +25,7 @@ class CommitHistoryTests(SynchronousTestCase):
         """Each generation that is kept is what was added, however refs and remotes came and went;
         so it is when it was written down and read again, and older ones are forgotten."""
         dice = random.Random(7)
-        history = CommitHistory()
+        kept = CommitHistory()
         added: dict[str, dict[str, dict[str, Tip]]] = {}
         remotes: dict[str, dict[str, Tip]] = {}
         for number in range(MOST + 50):
@@ -37,31 +38,76 @@ class CommitHistoryTests(SynchronousTestCase):
                     refs.pop(next(iter(refs)))
             if dice.random() < 0.1:
                 remotes.pop(next(iter(remotes)))
-            self.assertTrue(history.add(str(number), remotes, number))
+            self.assertTrue(kept.add(str(number), remotes, number))
             added[str(number)] = remotes
             if dice.random() < 0.1:
-                history = CommitHistory(history.rows())
+                kept = CommitHistory(kept.rows())
 
         for number in range(MOST + 50):
             expected = added[str(number)] if number >= 50 else None
-            self.assertEqual(history.generation(str(number)), expected, number)
-        self.assertEqual(len(history.rows()), MOST)
+            self.assertEqual(kept.generation(str(number)), expected, number)
+        self.assertEqual(len(kept.rows()), MOST)
+
+    def test_used(self) -> None:
+        """
+        Beside the newest only what something runs on is kept: as it was, over a restart, at most so
+        many, and not for ever when nobody says so any more.
+        """
+        self.patch(history, "MOST", 5)
+        self.patch(history, "MOST_USED", 4)
+        dice = random.Random(3)
+        kept = CommitHistory()
+        added: list[dict[str, dict[str, Tip]]] = []
+        used: set[str] = set()
+        for number in range(300):
+            remotes = {name: dict(refs) for name, refs in added[-1].items()} if added else {}
+            remotes.setdefault(f"r{dice.randrange(3)}", {})[f"{dice.randrange(5)}"] = tip(number)
+            if dice.random() < 0.3:
+                remotes.pop(dice.choice(sorted(remotes)))
+            added.append(remotes)
+            used = {name for name in used if dice.random() < 0.95}
+            if dice.random() < 0.3:
+                used.add(str(number))
+            # Who is not used now was used so long ago that it does not count
+            self.assertTrue(kept.add(str(number), remotes, number * history.USED, used))
+            if dice.random() < 0.2:
+                kept = CommitHistory(kept.rows())
+            old = sorted((int(name) for name in used if int(name) <= number - 5), reverse=True)
+            expected = {*range(max(0, number - 4), number + 1), *old[:4]}
+            used = {name for name in used if int(name) in expected}
+            self.assertEqual([row[0] for row in kept.rows()], [*map(str, sorted(expected))])
+            for each in expected:
+                self.assertEqual(kept.generation(str(each)), added[each], (number, each))
+
+    def test_used_lately(self) -> None:
+        """What was used just before a restart is kept until those who use it can say so again."""
+        self.patch(history, "MOST", 2)
+        kept = CommitHistory()
+        kept.add("run", {"r": {"a": tip(1)}}, 0.0)
+        kept.add("2", {"r": {"a": tip(2)}}, 1.0, {"run"})
+        kept = CommitHistory(kept.rows())
+        for number in range(3, 6):
+            kept.add(str(number), {"r": {"a": tip(number)}}, 100.0 + number)
+        self.assertEqual(kept.generation("run"), {"r": {"a": tip(1)}})
+        kept.add("6", {"r": {"a": tip(6)}}, history.USED + 1.0)
+        self.assertIsNone(kept.generation("run"))
+        self.assertEqual(len(kept.rows()), 2)
 
     def test_commits(self) -> None:
         """The newest generation that had a commit is found by it; the same twice is one."""
-        history = CommitHistory()
+        kept = CommitHistory()
         refs = {"r": {"refs/heads/a": tip(1)}}
-        self.assertTrue(history.add("one", refs, 1.0))
-        self.assertFalse(history.add("one", refs, 1.0))
-        history.add("two", {"r": {**refs["r"], "refs/heads/b": tip(2)}}, 2.0)
-        history.add("three", {"r": {"refs/heads/b": tip(2)}}, 3.0)
-        newest = [(name, at, list(change["r"])) for name, at, change in history.newest(2)]
+        self.assertTrue(kept.add("one", refs, 1.0))
+        self.assertFalse(kept.add("one", refs, 1.0))
+        kept.add("two", {"r": {**refs["r"], "refs/heads/b": tip(2)}}, 2.0)
+        kept.add("three", {"r": {"refs/heads/b": tip(2)}}, 3.0)
+        newest = [(name, at, list(change["r"])) for name, at, change in kept.newest(2)]
         self.assertEqual(newest, [("three", 3.0, ["refs/heads/a"]), ("two", 2.0, ["refs/heads/b"])])
 
-        self.assertEqual(history.commits("0" * 39), {tip(1).commit, tip(2).commit})
-        found = history.serving(tip(1).commit)
+        self.assertEqual(kept.commits("0" * 39), {tip(1).commit, tip(2).commit})
+        found = kept.serving(tip(1).commit)
         self.assertEqual(found, {"r": {"refs/heads/a": tip(1), "refs/heads/b": tip(2)}})
-        self.assertIsNone(history.serving(tip(9).commit))
+        self.assertIsNone(kept.serving(tip(9).commit))
 
     def test_odd_rows(self) -> None:
         """What is no history is an empty one."""
@@ -74,6 +120,6 @@ class CommitHistoryTests(SynchronousTestCase):
             [["a", {"r": {"x": [1]}}, 1]],
             [["a", {"r": None}, 1]],
         ):
-            history = CommitHistory(rows)
-            self.assertEqual(history.rows(), [])
-            self.assertTrue(history.add("one", {}, 1.0))
+            kept = CommitHistory(rows)
+            self.assertEqual(kept.rows(), [])
+            self.assertTrue(kept.add("one", {}, 1.0))

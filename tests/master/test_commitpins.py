@@ -18,6 +18,7 @@ from saltwisted.domain.git.mapping import Tip
 from saltwisted.domain.joblists import describe
 from saltwisted.domain.roots.pins import UNUSED
 from saltwisted.errors import DeniedError
+from saltwisted.master import commitpins
 from saltwisted.master.commitpins import CommitPins, commits
 from saltwisted.master.commitviews import CommitViews
 from saltwisted.master.earliercommits import EarlierCommits
@@ -44,7 +45,7 @@ class PinTestCase(GitSourceTestCase):
     def made(self) -> CommitPins:
         """As after a start: what is on the disk is known."""
         path = f"{self.folder}/generations"
-        earlier = EarlierCommits(path, self.source, maybeDeferred, lambda: 5.0)
+        earlier = EarlierCommits(path, self.source, maybeDeferred, lambda: self.now + 5.0)
         self.source.show(self.newest)
         return CommitPins(
             self.server(self.source), self.source, self.server, lambda: self.now, earlier
@@ -129,10 +130,13 @@ class CommitPinTests(PinTestCase):
         self.assertEqual(self.seen(minion="other"), b"2")
 
     def test_run(self) -> None:
-        """What a run reads stays, however many generations come and go in it, and no longer."""
+        """
+        What a run reads stays, however many generations come and go in it, and its jobs run on it;
+        both no longer than that.
+        """
         self.patch(history, "MOST", 1)
         folder = self.source.view.served[0].folder
-        run = self.pins.still()
+        run, name = self.pins.still(), self.source.view.name
         self.remote.git("checkout", "--quiet", "--orphan", "other")
         self.remote.commit({"a": b"2"})
         self.remote.git("branch", "--quiet", "-M", "other", "master")
@@ -142,9 +146,40 @@ class CommitPinTests(PinTestCase):
         self.assertIn(self.first, self.source.kept(folder))
         found = run.find("a")
         self.assertEqual(found and self.value(self.source.read(found, 0, 1)), b"1")
-        del run, found
+        for _ in range(3):
+            self.push()
+        # A restart, and a push before the run is gone on with
+        self.pins = self.made()
+        again = Deferred.fromCoroutine(self.pins.again(name))
+        self.assertIsNotNone(self.successResultOf(again).find("a"))
+        self.successResultOf(Deferred.fromCoroutine(self.pins.follow("1", "state.apply", name)))
+        self.assertEqual(self.pins.facts("1", "state.apply")["generation"], name)
+        del run, found, again
         gc.collect()
+        self.now += history.USED
+        self.push()
         self.assertNotIn(self.first, self.source.kept(folder))
+
+    def test_long_job(self) -> None:
+        """A job that has not returned is served its commits, however many others have run since."""
+        self.patch(history, "MOST", 1)
+        self.patch(commitpins, "MOST_VIEWS", 1)
+        self.begin("1")
+        name = self.source.view.name
+        for number in range(2, 5):
+            self.push()
+            self.pins.facts(str(number), "state.apply")
+            self.pins.published(str(number), ["other"])
+
+        self.assertEqual(self.seen(), b"1")
+        self.successResultOf(Deferred.fromCoroutine(self.pins.again(name)))
+        self.pins.returned("1", "m")
+        self.now += history.USED
+        self.begin("5")
+        gc.collect()
+        self.push()
+        gone = Deferred.fromCoroutine(self.pins.again(name))
+        self.assertIn(name, str(self.failureResultOf(gone, DeniedError).value))
 
     def test_followed(self) -> None:
         """

@@ -12,6 +12,7 @@ from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.cluster.roots import ran
 from saltwisted.cluster.roots import trees as roottrees
 from saltwisted.cluster.roots.mixed import MIXED
 from saltwisted.cluster.roots.pins import DONE, PIN, USED, RootPins
@@ -126,6 +127,16 @@ class FakeCommits:
         self.digest = b""
         self.here: set[bytes] = set()
         self.reached: set[bytes] = set()
+        self.reading: set[bytes] = set()
+        self.used: Any = None
+
+    def on_use(self, user: Any) -> None:
+        """Whom to ask what is used."""
+        self.used = user
+
+    def read(self) -> set[bytes]:
+        """What runs of this node read."""
+        return self.reading
 
     def has(self, digest: bytes) -> bool:
         """Whether they are here."""
@@ -351,6 +362,70 @@ class PinsTests(SynchronousTestCase):
         self.commits["two"].here = {second}
         following = Deferred.fromCoroutine(self.two.follow("3", "state.sls", name))
         self.assertIn(name, str(self.failureResultOf(following, NotKept).value))
+
+    def test_long_run(self) -> None:
+        """
+        The generation of a run that lives is known on all nodes, however many others have run
+        since, and when its node is gone or the other was started again: it can be gone on with.
+        """
+        self.patch(ran, "MOST", 3)
+        first, second = self.with_commits()
+        name = self.one.facts("1", "state.apply")["generation"]
+        self.commits["one"].reading = {first}
+        self.commits["two"].digest = second
+        share: Any = self.two_sync.shares["file/base/0"]
+
+        def others(numbers: range, seconds: float) -> None:
+            for number in numbers:
+                share.generation = tree(b"%d" % number)
+                self.two.facts(f"2{number}", "state.apply")
+                self.clock.advance(seconds)
+
+        def goes_on() -> Deferred[Any]:
+            return Deferred.fromCoroutine(self.two.follow("3", "state.sls", name))
+
+        others(range(10), ran.USED)
+        self.assertIn(name, self.one.ran.known())
+        self.assertIn(first, self.commits["two"].used())
+        self.assertLessEqual(len(self.two.ran.known()), 5)
+        self.successResultOf(goes_on())
+
+        self.two, self.two_peers, _ = self.node("two", self.new)
+        self.two._sync = self.two_sync  # type: ignore[assignment]
+        self.commits["one"].reading = set()
+        others(range(20, 25), 1.0)
+        self.successResultOf(goes_on())
+        self.clock.advance(ran.USED)
+        others(range(30, 40), 1.0)
+        self.assertIn(name, str(self.failureResultOf(goes_on(), NotKept).value))
+
+    def test_most_used(self) -> None:
+        """However much is used at once: a bounded number is known."""
+        self.patch(ran, "MOST", 3)
+        self.patch(ran, "MOST_USED", 4)
+        for number in range(20):
+            self.one.ran.add(str(number), {"x": b"%d" % number}, tells=False)
+        self.assertEqual(list(self.one.ran.known()), [str(number) for number in range(13, 20)])
+
+    def test_long_job(self) -> None:
+        """The generation of a job that has not returned is known on all nodes, too."""
+        self.patch(ran, "MOST", 3)
+        first, _ = self.with_commits()
+        name = self.one.facts("1", "state.apply")["generation"]
+        self.one.published("1", ["m"])
+        self.one.files("m")
+        self.clock.advance(ran.USED)
+        for number in range(10):
+            for node, pins in (("one", self.one), ("two", self.two)):
+                pins.ran.add(str(number), {"file/base/0": b"%d" % number}, tells=False)
+                self.assertIn(first, self.commits[node].used())
+            self.clock.advance(ran.USED)
+        for pins in (self.one, self.two):
+            self.assertEqual((name in pins.ran.known(), len(pins.ran.known())), (True, 4))
+        self.one.returned("1", "m")
+        for pins in (self.one, self.two):
+            pins.ran.add("another", {"file/base/0": first}, tells=False)
+            self.assertNotIn(name, pins.ran.known())
 
     def choose(self, wanted: str, fun: str = "state.apply") -> Deferred[Any]:
         """A job of node one that is to run on an earlier tree."""

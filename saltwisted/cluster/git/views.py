@@ -7,7 +7,7 @@ job, and then all others. Only what members say who may write is taken.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -48,6 +48,14 @@ class GitViews:
     def digest(self) -> bytes:
         """Of what is served now."""
         return self._views.digest
+
+    def on_use(self, user: Callable[[], Iterable[bytes]]) -> None:
+        """What is used is not forgotten."""
+        self._views.on_use(user)
+
+    def read(self) -> set[bytes]:
+        """What something on this node still reads."""
+        return self._views.read()
 
     def has(self, digest: bytes) -> bool:
         """Whether it is known here."""

@@ -19,8 +19,8 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from saltwisted.cluster.roots.choice import RootChoice
+from saltwisted.cluster.roots.living import GIT
 from saltwisted.cluster.roots.nothing import NoCommits
-from saltwisted.cluster.roots.pins import GIT
 from saltwisted.cluster.roots.questions import RootQuestions
 from saltwisted.cluster.roots.share import RootShare
 from saltwisted.cluster.roots.sync import RootSync

@@ -4,7 +4,7 @@ What stands where git serves no files.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from saltwisted.errors import NotKept
@@ -14,6 +14,13 @@ class NoCommits:
     """Where git serves no files."""
 
     digest = b""
+
+    def on_use(self, user: Callable[[], Iterable[bytes]]) -> None:
+        """Nothing is forgotten."""
+
+    def read(self) -> set[bytes]:
+        """Nothing."""
+        return set()
 
     def has(self, digest: bytes) -> bool:
         """Nothing is known."""

@@ -19,6 +19,7 @@ from typing import Any
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.logger import Logger
 
+from saltwisted.cluster.roots.living import GIT, RootLiving
 from saltwisted.cluster.roots.mixed import RootMixed
 from saltwisted.cluster.roots.nothing import NoCommits
 from saltwisted.cluster.roots.ran import RootRan
@@ -35,8 +36,6 @@ from saltwisted.wire.msgpack import pack_bin, unpack_bin
 PIN = "roots-pin"
 USED = "roots-pin-used"
 DONE = "roots-unpin"
-GIT = "gitfs"
-"""The commits of all git remotes, among the trees of a generation."""
 MOST_VIEWS = 16
 MOST_SHARES = 256
 PATIENCE = 30.0
@@ -79,7 +78,8 @@ class RootPins:
         self._pins = Pins()
         self._views: OrderedDict[tuple[bytes, ...], Any] = OrderedDict()
         self._chosen: OrderedDict[str, dict[str, bytes]] = OrderedDict()
-        self.ran = RootRan(sync, peers, clock, counters, path)
+        self.ran = RootRan(sync, peers, clock, counters, path, self._pins)
+        self._living = RootLiving(self.ran, self._pins, commits, clock)
         self.mixed = RootMixed(sync, peers, counters, marks)
         self._given_up: dict[bytes, float] = {}
         sync.pinned = self._pins.pinned
@@ -92,9 +92,11 @@ class RootPins:
         """Read the marks of the last weeks."""
         await self.ran.begin()
         await self.mixed.begin()
+        self._living.begin()
 
     async def stopService(self) -> None:
         """Close the files."""
+        self._living.end()
         self.ran.end()
         await self.mixed.end()
 
@@ -227,7 +229,7 @@ class RootPins:
         if pin is None:
             return None
         if not pin.used:
-            pin.used = True
+            self._pins.used(pin.jid, minion)
             self._tell(USED, [pin.jid, minion])
         if pin.digests == self._now():
             return None

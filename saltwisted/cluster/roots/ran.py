@@ -3,18 +3,23 @@ Which trees the generation of a job or a run was, on every node and on its disk:
 may be run on it again, by its name.
 
 A node tells all others when it runs something on a generation for the first time (word
-C{roots-ran}), and each that is linked later of all that it knows.
+C{roots-ran}), each minute again for as long as the run lives, and each that is linked later of all
+that it knows. What lives is not forgotten for younger ones, so that whoever takes a run over can go
+on with it.
 """
 
 from __future__ import annotations
 
 import os
 from collections import Counter, OrderedDict
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from twisted.logger import Logger
 
 from saltwisted.cluster.roots.sync import RootSync
+from saltwisted.domain.roots.manifest import name_of_all
+from saltwisted.domain.roots.pins import Pins
 from saltwisted.errors import StoreError, WireError
 from saltwisted.interfaces import IPeerLink, IPeers
 from saltwisted.stores.files import make_dir, read_file, write_atomic
@@ -23,7 +28,11 @@ from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 RAN = "roots-ran"
 MOST = 200
-"""Generations that are known."""
+"""Generations that are known in any case."""
+MOST_USED = 200
+"""Older ones that are known beside, since something runs on them."""
+USED = 300.0
+"""Seconds for which one counts as used after that was last told: a takeover is shorter."""
 MOST_SHARES = 256
 LARGEST = 16 * 1024 * 1024
 WRITE = 1.0
@@ -35,15 +44,23 @@ class RootRan:
     Reactor thread only.
 
     @param path: where it is written down; nowhere if empty.
+    @param pins: of jobs that have not returned.
     """
 
     log = Logger()
 
     def __init__(
-        self, sync: RootSync, peers: IPeers, clock: Any, counters: Counter[str], path: str
+        self,
+        sync: RootSync,
+        peers: IPeers,
+        clock: Any,
+        counters: Counter[str],
+        path: str,
+        pins: Pins,
     ) -> None:
         self._sync, self._peers, self._clock = sync, peers, clock
-        self._counters, self._path = counters, path
+        self._counters, self._path, self._pins = counters, path, pins
+        self._used: dict[str, float] = {}
         self._known: OrderedDict[str, dict[str, bytes]] = OrderedDict()
         self._timer: Any = None
         peers.answer(RAN, self._told)
@@ -54,6 +71,8 @@ class RootRan:
         if self._path:
             for name, digests in await self._sync.host.pool(_read, self._path):
                 self._known.setdefault(name, digests)
+            # Whoever goes on with a run after the restart has yet to say so
+            self._used.update(dict.fromkeys(self._known, self._clock.seconds()))
 
     def end(self) -> None:
         """Write down what is not yet."""
@@ -65,20 +84,51 @@ class RootRan:
         """Share to the digest of its tree; nothing for what is not known."""
         return self._known.get(name, {})
 
+    def known(self) -> Mapping[str, Mapping[str, bytes]]:
+        """All of them, the one that was run last at the end."""
+        return self._known
+
+    def used(self) -> set[str]:
+        """Those on which something runs, on whichever node."""
+        now = self._clock.seconds()
+        lately = {name for name, at in self._used.items() if now - at < USED}
+        return lately | {name_of_all(trees) for trees in self._pins.running(now)}
+
+    def use(self, names: Iterable[str]) -> None:
+        """Runs of this node live on these: all nodes are told."""
+        rows = [[name, self._known[name]] for name in names if name in self._known]
+        for name, _ in rows:
+            self._used[str(name)] = self._clock.seconds()
+        if rows:
+            self._tell(rows)
+
     def add(self, name: str, digests: dict[str, bytes], tells: bool = True) -> None:
         """Something runs on these."""
         is_new = name not in self._known
         self._known[name] = digests
         self._known.move_to_end(name)
-        while len(self._known) > MOST:
-            self._known.popitem(last=False)
+        self._used[name] = self._clock.seconds()
+        if len(self._known) > MOST:
+            self._forget()
         if is_new and tells:
-            body = pack_bin([[name, digests]])
-            for link in self._peers.links():
-                link.tell(RAN, body)
+            self._tell([[name, digests]])
         if is_new and self._path and self._timer is None:
             # What is run meanwhile is written down with it
             self._timer = self._clock.callLater(WRITE, self._write)
+
+    def _forget(self) -> None:
+        """Of those that are older than L{MOST} others only what is used stays known."""
+        older = list(self._known)[:-MOST]
+        used = self.used()
+        held = [name for name in older if name in used][-MOST_USED:]
+        for name in set(older) - set(held):
+            del self._known[name]
+        self._used = {name: at for name, at in self._used.items() if name in self._known}
+
+    def _tell(self, rows: list[Any]) -> None:
+        body = pack_bin(rows)
+        for link in self._peers.links():
+            link.tell(RAN, body)
 
     def _write(self) -> None:
         self._timer = None
@@ -96,13 +146,15 @@ class RootRan:
         try:
             rows = [
                 (str(name)[:64], {str(share): bytes(digest) for share, digest in each.items()})
-                for name, each in unpack_bin(body)[-MOST:]
+                for name, each in unpack_bin(body)[-MOST - MOST_USED :]
             ]
         except (AttributeError, WireError, TypeError, ValueError):
             self._counters["refused:roots-ran"] += 1
             return
         for name, digests in rows:
-            if len(digests) <= MOST_SHARES and name not in self._known:
+            if name in self._known:
+                self._used[name] = self._clock.seconds()
+            elif len(digests) <= MOST_SHARES:
                 self.add(name, digests, tells=False)
 
 

@@ -7,13 +7,17 @@ of them, so that hundreds cost little more than one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from saltwisted.domain.git.mapping import Tip
 
 MOST = 200
-"""Generations that are kept."""
+"""Generations that are kept in any case."""
+MOST_USED = 200
+"""Older ones that are kept, since something runs on them."""
+USED = 600.0
+"""Seconds for which a generation counts as used after it was last seen so: a restart is shorter."""
 SHORTEST = 7
 """Digits that a commit is named by at least."""
 
@@ -33,47 +37,72 @@ class CommitHistory:
 
     def __init__(self, rows: Any = ()) -> None:
         self._rows: list[tuple[str, Change, float]] = []
+        self._used: dict[str, float] = {}
         self._newest: dict[str, Refs] = {}
         for row in rows if isinstance(rows, (list, tuple)) else ():
             try:
                 name, change, at = str(row[0]), dict(row[1]), float(row[2])
+                used = float(row[3]) if len(row) > 3 else None
                 _apply(self._newest, change)
             except (AttributeError, IndexError, KeyError, TypeError, ValueError):
-                self._rows, self._newest = [], {}
+                self._rows, self._newest, self._used = [], {}, {}
                 return
             self._rows.append((name, change, at))
+            if used is not None:
+                self._used[name] = used
 
     def rows(self) -> list[list[Any]]:
         """As plain data."""
-        return [list(row) for row in self._rows]
+        used = self._used
+        return [[*row, used[row[0]]] if row[0] in used else list(row) for row in self._rows]
 
     def newest(self, most: int) -> list[tuple[str, float, Mapping[str, Any]]]:
         """The newest first: name, when it was first served, and what changed, by remote."""
         return [(name, at, change) for name, change, at in reversed(self._rows[-most:])]
 
-    def add(self, name: str, remotes: Remotes, at: float) -> bool:
-        """This is served from now on; whether it is another than before."""
-        change: Change = {}
-        for remote in {*self._newest, *remotes}:
-            if remote not in remotes:
-                change[remote] = None
-            elif remotes[remote] != self._newest.get(remote):
-                change[remote] = _between(self._newest.get(remote, {}), remotes[remote])
+    def add(self, name: str, remotes: Remotes, at: float, used: Iterable[str] = ()) -> bool:
+        """
+        This is served from now on; whether it is another than before.
+
+        @param used: generations on which something runs now.
+        """
+        change = _change(self._newest, remotes)
         if self._rows and self._rows[-1][0] == name and not change:
             return False
         _apply(self._newest, change)
         self._rows.append((name, change, at))
-        while len(self._rows) > MOST:
-            self._forget()
+        self._used.update(dict.fromkeys(used, at))
+        self._prune(at)
         return True
 
-    def _forget(self) -> None:
-        """The oldest is no longer kept: the next one begins with all that it has."""
-        whole: dict[str, Refs] = {}
-        for _, change, _ in self._rows[:2]:
-            _apply(whole, change)
-        name, _, at = self._rows[1]
-        self._rows[:2] = [(name, {remote: _between({}, whole[remote]) for remote in whole}, at)]
+    def _prune(self, now: float) -> None:
+        """Of those that are older than L{MOST} newer ones only what is used is kept."""
+        old = [name for name, _, _ in self._rows[:-MOST]]
+        # One that is served again is kept as the newer of the two
+        newer = {name for name, _, _ in self._rows[-MOST:]}
+        held = [
+            number
+            for number, name in enumerate(old)
+            if name in self._used
+            and now - self._used[name] < USED
+            and name not in newer
+            and name not in old[number + 1 :]
+        ][-MOST_USED:]
+        for number in sorted(set(range(len(old))) - set(held), reverse=True):
+            self._forget(number)
+        names = {name for name, _, _ in self._rows}
+        self._used = {name: at for name, at in self._used.items() if name in names}
+
+    def _forget(self, number: int) -> None:
+        """One is no longer kept: the next one changes what both did."""
+        before: dict[str, Refs] = {}
+        for _, change, _ in self._rows[:number]:
+            _apply(before, change)
+        after = {remote: dict(refs) for remote, refs in before.items()}
+        for _, change, _ in self._rows[number : number + 2]:
+            _apply(after, change)
+        name, _, at = self._rows[number + 1]
+        self._rows[number : number + 2] = [(name, _change(before, after), at)]
 
     def _walk(self) -> Iterator[tuple[str, dict[str, Refs]]]:
         refs: dict[str, Refs] = {}
@@ -170,6 +199,14 @@ class BackWards:
 
 def _commits(refs: Mapping[str, Tip]) -> dict[str, str]:
     return {ref: tip.commit for ref, tip in refs.items()}
+
+
+def _change(old: Remotes, new: Remotes) -> Change:
+    change: Change = {remote: None for remote in old if remote not in new}
+    for remote, refs in new.items():
+        if refs != old.get(remote):
+            change[remote] = _between(old.get(remote, {}), refs)
+    return change
 
 
 def _between(old: Mapping[str, Tip], new: Mapping[str, Tip]) -> dict[str, list[str] | None]:

@@ -41,6 +41,16 @@ def check_reads(fun: object, generation: str) -> None:
 
 
 @define
+class _Job:
+    """What is pinned of one job, and for how many minions."""
+
+    digests: Mapping[str, bytes]
+    since: float
+    pins: int = 0
+    used: bool = False
+
+
+@define
 class Pin:
     """
     @ivar digests: share to the digest of its tree.
@@ -60,6 +70,7 @@ class Pins:
 
     def __init__(self) -> None:
         self._pins: dict[str, list[Pin]] = {}
+        self._jobs: dict[str, _Job] = {}
         self._count = 0
 
     def add(
@@ -75,7 +86,9 @@ class Pins:
             mine = self._pins.setdefault(minion, [])
             if any(pin.jid == jid for pin in mine) or self._count >= MOST:
                 continue
-            mine.append(Pin(jid, digests, now, node))
+            job = self._jobs.setdefault(jid, _Job(digests, now))
+            job.pins += 1
+            mine.append(Pin(jid, job.digests, now, node))
             mine.sort(key=lambda pin: pin.jid)
             self._count += 1
 
@@ -104,7 +117,7 @@ class Pins:
         """The minion has asked another node for files of this job."""
         for pin in self._pins.get(minion, ()):
             if pin.jid == jid:
-                pin.used = True
+                pin.used = self._jobs[jid].used = True
 
     def all(self, now: float) -> Iterator[tuple[str, Pin]]:
         """Minion and pin, of all that live."""
@@ -115,14 +128,25 @@ class Pins:
 
     def pinned(self) -> set[bytes]:
         """All digests that somebody may still be served."""
-        return {
-            digest
-            for pins in self._pins.values()
-            for pin in pins
-            for digest in pin.digests.values()
+        return {digest for job in self._jobs.values() for digest in job.digests.values()}
+
+    def running(self, now: float) -> list[Mapping[str, bytes]]:
+        """The trees of jobs whose pins last, each only once."""
+        found = {
+            tuple(sorted(job.digests.items())): job.digests
+            for job in self._jobs.values()
+            if now - job.since < (KEPT if job.used else UNUSED)
         }
+        return list(found.values())
 
     def _keep(self, minion: str, pins: list[Pin]) -> None:
+        kept = {pin.jid for pin in pins}
+        for pin in self._pins[minion]:
+            if pin.jid not in kept:
+                job = self._jobs[pin.jid]
+                job.pins -= 1
+                if not job.pins:
+                    del self._jobs[pin.jid]
         self._count -= len(self._pins[minion]) - len(pins)
         if pins:
             self._pins[minion] = pins

@@ -220,8 +220,12 @@ class GitFiles:
     def kept(self, folder: str) -> list[str]:
         """The objects of a repository that are to stay, though nothing may lead to them now."""
         # An orchestration may read the commits of its beginning for hours
-        read = kept_by((other.view for other in self._readers), folder)
+        read = kept_by(self.views_read(), folder)
         return sorted({*read, *(oid for keeper in self._keepers for oid in keeper(folder))})
+
+    def views_read(self) -> list[GitView]:
+        """What somebody still reads (L{over})."""
+        return [other.view for other in self._readers]
 
     def through(self, change: Callable[[GitView], GitView]) -> None:
         """What is to be served from now on is what C{change} makes of it."""
