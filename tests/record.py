@@ -91,6 +91,11 @@ KINDS: Mapping[str, Kind] = {
         release=OLDER,
         is_root=True,
     ),
+    "web": Kind(
+        case="a call in tests/web/calls.py that asks the master alone",
+        command="OURS tests/web/record.py NAMES",
+        judged="tests.web.test_recorded",
+    ),
     "differential": Kind(
         case="an entry in tests/interop/differential/cases/*.yaml: a tree, and calls of salt-call",
         command="OURS -m tests.interop.differential.runner --record STOCK NAMES",

@@ -52,7 +52,11 @@ class Endpoints:
     def table(self) -> dict[str, Endpoint]:
         """By the first word of the path."""
         found = {
-            "": Endpoint(methods={"GET": self.welcome, "POST": self.low}, fields=()),
+            "": Endpoint(
+                methods={"GET": self.welcome, "POST": self.low},
+                guarded_methods=("POST",),
+                fields=(),
+            ),
             "token": Endpoint(methods={"GET": self.welcome, "POST": self.token}, fields=()),
             "run": Endpoint(methods={"GET": self.welcome, "POST": self.run}, fields=()),
             "keys": Endpoint(
@@ -84,11 +88,8 @@ class Endpoints:
 
     async def low(self, exchange: Exchange) -> Answer:
         """C{POST /}."""
-        if exchange.session is None:
-            raise Problem(401, NO_RIGHT)
         chunks = bodies.low_state(exchange.body.value)
-        word = exchange.session.word
-        return whole(await self._chunks.all(chunks, exchange.address, word))
+        return whole(await self._chunks.all(chunks, exchange.address, exchange.who.word))
 
     async def run(self, exchange: Exchange) -> Answer:
         """C{POST /run}: each chunk says who sends it."""

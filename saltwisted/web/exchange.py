@@ -99,6 +99,7 @@ class Endpoint:
 
     @ivar methods: by name; C{HEAD} and C{OPTIONS} are everybody's.
     @ivar guarded: whether a session is needed, for all methods.
+    @ivar guarded_methods: those that need one where others do not; before a body is read.
     @ivar depth: how many more parts a path may have.
     @ivar reads: whether a body is understood; else it is left as it is.
     @ivar plain: whether the answer is not negotiated: bytes, or a stream.
@@ -108,6 +109,7 @@ class Endpoint:
 
     methods: Mapping[str, Handler]
     guarded: bool = False
+    guarded_methods: Collection[str] = ()
     depth: int = 0
     reads: bool = True
     plain: bool = False

@@ -14,12 +14,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from email.utils import formatdate
 from typing import Any
 
+from attrs import evolve
+
 from saltwisted.config.api import ApiOptions
+from saltwisted.domain.api.compressing import compressed, is_compressed, takes_gzip
 from saltwisted.domain.api.problems import Problem
 from saltwisted.web.exchange import Answer, Endpoint, Exchange
 
 LARGEST = 64 * 1024 * 1024
 DEPTH = 20
+PAGE = "text/html;charset=utf-8"
 InThread = Callable[..., Awaitable[Any]]
 
 
@@ -52,10 +56,14 @@ class StaticFiles:
 
     async def app(self, exchange: Exchange) -> Answer:
         """The page, whatever follows in the path: it reads that itself."""
-        return await self._give(exchange, self._options.app, ())
+        answer = await self._give(exchange, self._options.app, ())
+        return evolve(answer, content_type=PAGE) if answer.content_type == "text/html" else answer
 
     async def file(self, exchange: Exchange) -> Answer:
         """A file below C{static}."""
+        if exchange.path.endswith("/"):
+            # That would be a directory, and those are not listed
+            raise Problem(404, f"The path {exchange.path[:200]!r} was not found.")
         return await self._give(exchange, self._options.static, exchange.parts)
 
     async def _give(self, exchange: Exchange, top: str, parts: Sequence[str]) -> Answer:
@@ -69,8 +77,10 @@ class StaticFiles:
             return Answer(status=304, content=b"")
         kind, encoding = mimetypes.guess_type(parts[-1] if parts else top)
         kind = kind if kind and not encoding else "application/octet-stream"
-        text = kind.startswith("text/") or kind.endswith(("javascript", "json"))
-        return Answer(content=content, content_type=f"{kind};charset=utf-8" if text else kind)
+        if is_compressed(kind) and takes_gzip(exchange.headers.get("accept-encoding")):
+            content = await self._in_thread(compressed, content)
+            exchange.answer_headers["Content-Encoding"] = "gzip"
+        return Answer(content=content, content_type=kind)
 
 
 def read(top: str, parts: Sequence[str]) -> tuple[bytes, float] | None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.domain.api import bodies, packing, parcels, pieces
+from saltwisted.domain.api import bodies, compressing, lowstate, packing, parcels, pieces
 from saltwisted.domain.api.problems import Problem
 from saltwisted.wire.msgpack import pack, unpack_bin
 
@@ -124,6 +124,39 @@ class PiecesTests(SynchronousTestCase):
         self.assertEqual("".join(pieces.pieces(value)), json.dumps(value))
 
 
+class ArgumentTests(SynchronousTestCase):
+    """What a chunk hands to a function."""
+
+    def test_one_argument(self) -> None:
+        """As in stock, what is no list is one argument, also C{None} and an empty text."""
+        for client, target in (("local", {"tgt": "*"}), ("runner", {})):
+            chunk = {"client": client, "fun": "test.arg", **target}
+            for arg in (None, "", 0, "a", {"a": 1}):
+                work = lowstate.understand({**chunk, "arg": arg}, [client], False, "t")
+                self.assertEqual(work.args["arg"], [arg])
+            for more in ({}, {"arg": []}):
+                work = lowstate.understand({**chunk, **more}, [client], False, "t")
+                self.assertEqual(work.args["arg"], [])
+
+
+class GzipTests(SynchronousTestCase):
+    """Which answers are compressed."""
+
+    def test_asked(self) -> None:
+        """Only for who asks for it, and does not say that he wants it plain; as CherryPy has it."""
+        for header in ("gzip", "x-gzip", "deflate, GZIP;q=0.1", "gzip, deflate, br"):
+            self.assertTrue(compressing.takes_gzip(header), header)
+        for plain in (None, "", "*", "br", "gzip;q=0", "identity, gzip", "gzip;q=x"):
+            self.assertFalse(compressing.takes_gzip(plain), plain)
+
+    def test_types(self) -> None:
+        """Texts and pages; not what stock's settings leave out."""
+        for kind in ("text/html", "text/html;charset=utf-8", "text/plain"):
+            self.assertTrue(compressing.is_compressed(kind))
+        for kind in ("application/json", "text/css", "text/event-stream", ""):
+            self.assertFalse(compressing.is_compressed(kind))
+
+
 class LongTests(SynchronousTestCase):
     """Which bodies are read elsewhere."""
 
@@ -133,10 +166,11 @@ class LongTests(SynchronousTestCase):
         for kind in ("application/json", "text/plain", "application/x-msgpack"):
             self.assertFalse(bodies.is_long(kind, small + b" "))
             self.assertTrue(bodies.is_long(kind, long))
-        for kind in ("application/x-yaml", bodies.FORM, None):
+        for kind in ("application/x-yaml", bodies.FORM):
             self.assertFalse(bodies.is_long(kind, small))
             self.assertTrue(bodies.is_long(kind, small + b" "))
-        self.assertFalse(bodies.is_long("image/png", long))
+        for kind in ("image/png", "", None):
+            self.assertFalse(bodies.is_long(kind, long))
 
     def test_many_lowstates(self) -> None:
         """A request with very many chunks of low state is refused before one is looked at."""

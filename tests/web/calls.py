@@ -24,6 +24,15 @@ YAML = "application/x-yaml"
 LOGIN = {"username": "admin", "password": "adminpw", "eauth": "file"}
 READER = {"username": "reader", "password": "readerpw", "eauth": "file"}
 PING = {"client": "local", "tgt": "*", "fun": "test.ping"}
+APP = "<html>app</html>"
+FILES = {"static/a.txt": "hello\n", "static/sub/b.css": "p {}\n", "static/c.json": "{}"}
+"""What C{app} and C{static} name."""
+UPGRADE = {
+    "Upgrade": "websocket",
+    "Connection": "Upgrade",
+    "Sec-WebSocket-Version": "13",
+    "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+}
 
 
 @frozen(kw_only=True)
@@ -33,6 +42,8 @@ class Request:
 
     @ivar token: whose session it has: C{admin}, C{reader}, C{nobody}, a text of its own, or none.
     @ivar low: the body as JSON, or as YAML if that is its type.
+    @ivar kind: the type of a body; C{""}: it does not say one.
+    @ivar app: whether it is made where there is an C{app}.
     """
 
     name: str
@@ -44,6 +55,7 @@ class Request:
     kind: str = JSON
     accept: str | None = JSON
     headers: dict[str, str] = field(factory=dict)
+    app: bool = False
 
     def content(self) -> bytes:
         """The bytes of the body."""
@@ -216,4 +228,63 @@ CALLS = [
     Request(name="logout-again", path="/logout", token="reader"),
     low("after-logout", PING, token="reader"),
     get("logout-get", "/logout", token="admin"),
+    low("runner-arg-null", runner("test.arg", arg=None)),
+    low("runner-arg-empty", runner("test.arg", arg="")),
+    low("runner-arg-map", runner("test.arg", arg={"a": 1})),
+    Request(name="no-type", token="admin", kind="", body="client=runner&fun=test.arg"),
+    Request(name="no-type-json", token="admin", kind="", body="[{}]"),
+    Request(name="no-type-no-token", kind="", body="[{}]"),
+    Request(name="no-type-login", path="/login", kind="", body="username=admin"),
+    Request(name="no-type-run", path="/run", kind="", body="x"),
+    Request(name="no-type-keys", path="/keys", kind="", body="x", token="admin"),
+    Request(name="options-login", method="OPTIONS", path="/login"),
+    Request(name="options-hook", method="OPTIONS", path="/hook/a"),
+    Request(name="options-events", method="OPTIONS", path="/events"),
+    Request(name="options-stats", method="OPTIONS", path="/stats"),
+    Request(name="options-static", method="OPTIONS", path="/static/a.txt"),
+    Request(name="options-app", method="OPTIONS", path="/app", app=True),
+    Request(name="options-nowhere", method="OPTIONS", path="/nowhere"),
+    Request(name="hook", path="/hook/a/b", low={"x": 1}, token="admin"),
+    Request(name="hook-top", path="/hook", low={"x": 1}, token="admin"),
+    Request(name="hook-form", path="/hook/a", kind=FORM, body="x=1&arg=2", token="admin"),
+    Request(name="hook-text", path="/hook/a", kind="text/plain", body="hello", token="admin"),
+    Request(name="hook-yaml", path="/hook/a", low={"x": 1}, token="admin", accept=YAML),
+    Request(name="hook-none", path="/hook/a", token="admin"),
+    Request(name="hook-no-token", path="/hook/a", low={"x": 1}),
+    Request(name="hook-bad-json", path="/hook/a", body="{", token="admin"),
+    Request(name="hook-other-type", path="/hook/a", kind="image/png", body="x", token="admin"),
+    Request(name="hook-no-type", path="/hook/a", kind="", body="x", token="admin"),
+    get("hook-get", "/hook/a", token="admin"),
+    get("events-no-token", "/events"),
+    get("events", "/events", token="admin"),
+    get("events-any", "/events", token="admin", accept="text/event-stream"),
+    Request(name="events-head", method="HEAD", path="/events", token="admin"),
+    Request(name="events-post", path="/events", token="admin", low={}),
+    get("ws-no-token", "/ws"),
+    get("ws-no-token-upgrade", "/ws", headers=UPGRADE),
+    get("ws-bad-token", "/ws/" + "0" * 40, headers=UPGRADE),
+    get("ws-plain", "/ws", token="admin"),
+    get("ws", "/ws", token="admin", headers=UPGRADE),
+    get("stats", "/stats", token="admin"),
+    get("stats-no-token", "/stats"),
+    Request(name="stats-post", path="/stats", token="admin", low={}),
+    get("static", "/static/a.txt"),
+    get("static-token", "/static/a.txt", token="admin"),
+    get("static-css", "/static/sub/b.css", accept="text/css"),
+    get("static-json", "/static/c.json", accept="*/*"),
+    get("static-slash", "/static/a.txt/"),
+    get("static-directory", "/static/sub"),
+    get("static-missing", "/static/nosuch"),
+    get("static-top", "/static"),
+    Request(name="static-head", method="HEAD", path="/static/a.txt"),
+    Request(name="static-post", path="/static/a.txt", low={}),
+    get("app", "/app", app=True, accept="text/html"),
+    get("app-json", "/app", app=True),
+    get("app-deep", "/app/a/b", app=True, accept="text/html"),
+    Request(name="app-head", method="HEAD", path="/app", app=True),
+    Request(name="app-post", path="/app", app=True, low={}),
+    get("app-root", "/", app=True, accept="text/html"),
+    get("app-minions", "/minions", app=True, accept="text/html,*/*;q=0.8"),
+    get("app-root-json", "/", app=True),
+    get("app-not", "/app"),
 ]  # fmt: skip

@@ -4,6 +4,7 @@ What strangers and broken programs send: each has its answer, and harms nobody e
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 from typing import Any
@@ -292,7 +293,8 @@ class PathTests(SynchronousTestCase):
         self.write(os.path.join(top, "secret"), "secret")
         self.write(os.path.join(top, "page.html"), "<p>page</p>")
         self.write(os.path.join(top, "static", "a.js"), "let a")
-        self.write(os.path.join(top, "static", "sub", "b c.txt"), "b")
+        self.text = os.path.join(top, "static", "sub", "b c.txt")
+        self.write(self.text, "b")
         os.symlink("../secret", os.path.join(top, "static", "link"))
         os.symlink("..", os.path.join(top, "static", "up"))
         os.mkfifo(os.path.join(top, "static", "pipe"))
@@ -313,6 +315,28 @@ class PathTests(SynchronousTestCase):
         self.assertEqual(self.api.ask("GET", "/static/sub/b%20c.txt").text, "b")
         since = reply.headers["last-modified"][0]
         self.assertEqual(self.api.ask("GET", "/static/a.js", If_Modified_Since=since).status, 304)
+
+    def test_gzip(self) -> None:
+        """
+        Pages, texts and errors are compressed for who asks for it, a file in a thread; a script,
+        and answers as JSON, are not.
+        """
+        long = "b" * 200_000
+        self.write(self.text, long)
+        for path, plain in (("/static/sub/b%20c.txt", long), ("/app", "<p>page</p>")):
+            reply = self.api.ask("GET", path, Accept_Encoding="gzip, deflate")
+            self.assertEqual(reply.headers["content-encoding"], ["gzip"])
+            self.assertIn("Accept-Encoding", reply.headers["vary"][0])
+            self.assertEqual(gzip.decompress(reply.content).decode(), plain)
+            reply = self.api.ask("GET", path)
+            self.assertNotIn("content-encoding", reply.headers)
+            self.assertIn("Accept-Encoding", reply.headers["vary"][0])
+            self.assertEqual(reply.text, plain)
+        wrong = self.api.ask("GET", "/nosuch", Accept_Encoding="gzip")
+        self.assertIn(b"was not found", gzip.decompress(wrong.content))
+        for path in ("/static/a.js", "/"):
+            reply = self.api.ask("GET", path, Accept_Encoding="gzip")
+            self.assertNotIn("content-encoding", reply.headers)
 
     def test_page(self) -> None:
         """A browser that asks for a page gets the app, wherever it comes; programs do not."""

@@ -23,6 +23,15 @@ def ranges(header: str) -> list[str]:
 
     @raises Problem: a quality is no number.
     """
+    return [name for quality, name in qualities(header) if quality > 0]
+
+
+def qualities(header: str) -> list[tuple[float, str]]:
+    """
+    All that a header names, each with its quality, what is wanted most first.
+
+    @raises Problem: a quality is no number.
+    """
     found: list[tuple[float, str]] = []
     for part in header[:LONGEST].split(","):
         name, *parameters = (each.strip() for each in part.split(";"))
@@ -36,10 +45,9 @@ def ranges(header: str) -> list[str]:
                     quality = float(value)
                 except ValueError:
                     raise Problem(400, f"Malformed HTTP header: `{header[:200]}`") from None
-        if quality > 0:
-            found.append((quality, name.lower()))
+        found.append((quality, name.lower()))
     found.sort(reverse=True)
-    return [name for _, name in found]
+    return found
 
 
 def best(header: str | None, forms: Sequence[str] = FORMS) -> str:

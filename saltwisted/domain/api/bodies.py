@@ -50,21 +50,21 @@ class Body:
 
 
 def media_type(header: str | None) -> str:
-    """The type without its parameters; a body without a type is a form, as in CherryPy."""
-    return (header or "").partition(";")[0].strip().lower() or FORM
+    """The type without its parameters; C{""} if nothing says it."""
+    return (header or "").partition(";")[0].strip().lower()
 
 
 def read(content_type: str | None, content: bytes) -> Body:
     """
     The body of a request.
 
-    @raises Problem: C{400} it is not what it says; C{406} nobody reads such.
+    @raises Problem: C{400} it is not what it says; C{406} nobody reads such, or it says nothing.
     """
+    if not content:
+        return Body()
     reader = _READERS.get(media_type(content_type))
     if reader is None:
         raise Problem(406, "Content type not supported")
-    if not content:
-        return Body()
     value, raw = reader(content)
     measure(value)
     return Body(value, raw)

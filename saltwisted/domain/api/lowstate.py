@@ -128,9 +128,8 @@ def _proof(chunk: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _arguments(chunk: Mapping[str, Any]) -> list[Any]:
-    arg = chunk.get("arg")
-    if arg is None or arg == "":
-        return []
+    """Whatever is no list is one argument, C{None} and C{""} too."""
+    arg = chunk.get("arg", ())
     return list(arg) if isinstance(arg, (list, tuple)) else [arg]
 
 
