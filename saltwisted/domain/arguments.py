@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from saltwisted.domain.yamltext import load_yaml
+from saltwisted.domain.render.yaml import YAMLError, safe_load
 
 _KEYWORD = re.compile(r"^([^\d\W][\w.-]*)=(?!=)(.*)$")
 
@@ -53,7 +53,7 @@ def yamlify(text: Any) -> Any:
     The value that a word of text stands for, by Salt's rules for arguments.
 
     Maps and lists need their brackets; what YAML would lose (comments, tabs, digits with
-    underscores) stays text.
+    underscores) stays text. C{0644} is 644, as everywhere in Salt.
     """
     if not isinstance(text, str):
         return text
@@ -64,11 +64,9 @@ def yamlify(text: Any) -> Any:
         return text
     if text == "None":
         return None
-    import yaml
-
     try:
-        value = load_yaml(text)
-    except yaml.YAMLError:  # whatever is not YAML is meant as text
+        value = safe_load(text)
+    except YAMLError:  # whatever is not YAML is meant as text
         return text
     if "#" in text:
         return text if value is None or isinstance(value, str) else value

@@ -1,5 +1,5 @@
 """
-YAML read and written by modules, with the C parser and Salt's look.
+YAML read and written by modules, with the C parser, Salt's rules and Salt's look.
 """
 
 from __future__ import annotations
@@ -8,11 +8,10 @@ from typing import IO, Any
 
 import yaml
 
-from saltwisted.domain.yamltext import load_yaml
+from saltwisted.domain.render.yaml import safe_load
 
 Error = yaml.YAMLError
 
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _Base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
@@ -27,11 +26,11 @@ _Dumper.add_multi_representer(str, lambda dumper, data: dumper.represent_str(str
 
 def load(source: str | bytes | IO[Any]) -> Any:
     """
-    Plain data from YAML text or an open file.
+    Plain data from YAML text or an open file; C{0644} is 644.
 
     @raises yaml.YAMLError: it is none.
     """
-    return load_yaml(source, _Loader)
+    return safe_load(source if isinstance(source, (str, bytes)) else source.read())
 
 
 def dump(data: Any, **options: Any) -> str:

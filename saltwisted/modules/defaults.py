@@ -12,7 +12,7 @@ import os
 from typing import Any
 
 from saltwisted.domain.render import tree
-from saltwisted.domain.yamltext import load_yaml
+from saltwisted.modules import _yaml
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ def _load(formula: str) -> Any:
         log.debug("Reading defaults from '%s'", path)
         with open(path, encoding="utf-8") as file:
             text = file.read()
-        return (json.loads(text) if path.endswith(".json") else load_yaml(text)) or {}
+        return (json.loads(text) if path.endswith(".json") else _yaml.load(text)) or {}
     return None
 
 

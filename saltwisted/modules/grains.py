@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from saltwisted.domain.targeting.traverse import DELIMITER, traverse
+from saltwisted.domain.yamltext import load_yaml
 from saltwisted.modules import _data, _files, _yaml
 from saltwisted.worker import systools
 from saltwisted.worker.exceptions import SaltException
@@ -155,7 +156,8 @@ def setvals(grains: Any, destructive: bool = False, refresh_pillar: bool = True)
         mode = os.stat(path).st_mode & 0o777
         try:
             with open(path, "rb") as file:
-                stored = _yaml.load(file)
+                # Not by Salt's rules: the minion reads the file without them as well
+                stored = load_yaml(file)
         except Exception as error:
             return f"Unable to read existing grains file: {error}"
         if not isinstance(stored, dict):

@@ -147,6 +147,17 @@ class LowStateTests(SynchronousTestCase):
         kind = {"Content_Type": "application/x-yaml"}
         self.assertEqual(self.api.ask("POST", "/", body=bad, token=self.token, **kind).status, 400)
 
+    def test_yaml_dialect(self) -> None:
+        """YAML in a request is Salt's: C{0644} is 644, a date is text, no key is there twice."""
+        kind = {"Content_Type": "application/x-yaml"}
+        low = b"- {client: runner, fun: test.arg, arg: [0644, 2026-01-02, {mode: 0755}]}"
+        reply = self.api.ask("POST", "/", body=low, token=self.token, **kind)
+        wanted = [644, "2026-01-02", {"mode": 755}]
+        self.assertEqual(reply.json["return"], [{"args": wanted, "kwargs": {}}])
+        twice = b"- {client: runner, fun: test.arg, fun: test.arg}"
+        reply = self.api.ask("POST", "/", body=twice, token=self.token, **kind)
+        self.assertEqual(reply.status, 400)
+
     def test_long_bodies(self) -> None:
         """
         Long JSON, msgpack and forms are a worker's business too, for hooks as for low state: full

@@ -265,5 +265,6 @@ class ArgumentTests(SynchronousTestCase):
             "1": 1, "1.5": 1.5, "true": True, "None": None, "[1, a]": [1, "a"], "{a: 1}": {"a": 1},
             "a: 1": "a: 1", "- a": "- a", "12_34": "12_34", "# no": "# no", "a\tb": "a\tb",
             "": "", "|": "|", "!": "!", "{broken": "{broken", "2026-01-01": "2026-01-01",
+            "0644": 644, "[010]": [10], "0x1f": 31, "{a: 1, a: 2}": "{a: 1, a: 2}",
         }.items():  # fmt: skip
             self.assertEqual(yamlify(text), value, text)

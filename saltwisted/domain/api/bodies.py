@@ -17,7 +17,7 @@ from attrs import frozen
 
 from saltwisted.domain.api.problems import Problem
 from saltwisted.domain.arguments import yamlify
-from saltwisted.domain.yamltext import load_yaml
+from saltwisted.domain.render.yaml import YAMLError, safe_load
 from saltwisted.errors import WireError
 from saltwisted.wire.msgpack import unpack
 
@@ -136,12 +136,10 @@ def _json(content: bytes) -> tuple[Any, str]:
 
 
 def _yaml(content: bytes) -> tuple[Any, str]:
-    import yaml
-
     text = _text(content)
     try:
-        return load_yaml(text), text
-    except yaml.YAMLError:
+        return safe_load(text), text
+    except YAMLError:
         raise Problem(400, "Invalid YAML document") from None
 
 

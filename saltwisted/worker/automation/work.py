@@ -23,7 +23,6 @@ import glob
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from yaml import YAMLError
@@ -33,7 +32,7 @@ from saltwisted.domain.reactions.looking import Finding, look
 from saltwisted.domain.render.cache import RenderCache
 from saltwisted.domain.render.errors import TemplateFailure
 from saltwisted.domain.render.pipeline import Renderer, RenderSettings
-from saltwisted.domain.yamltext import load_yaml
+from saltwisted.domain.render.yaml import safe_load
 from saltwisted.worker.fileclient import FileClient, file_client
 from saltwisted.worker.process.configio import load_from_disk
 from saltwisted.worker.process.loader import Loaders, make_grains
@@ -42,7 +41,6 @@ from saltwisted.worker.process.main import NoMaster
 from saltwisted.worker.renderhost import RootsHost
 from saltwisted.worker.servedfiles import served_by
 from saltwisted.worker.servedhost import ServedHost
-from saltwisted.worker.templates import written_renderer
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +73,6 @@ class Rendering:
                 files if served else self._opts, NoMaster(), served=served
             ),
         )
-        self._loaders = loaders
         of = (self._opts, lambda: loaders.modules, loaders.adopt_salt)
         self._host = (
             ServedHost(FileClient(files, served, local=True), *of)
@@ -90,13 +87,12 @@ class Rendering:
             pillar={},
             functions=loaders.modules,
             cache=RenderCache(),
-            custom=partial(written_renderer, loaders),
+            custom=lambda name: loaders["renderers"].get(f"{name}.render"),
         )
 
     def react(self, events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """The calls that each event sets off."""
         self._host.forget()
-        self._loaders.look_again()
         return [self._one(event) for event in events]
 
     def _one(self, event: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,7 +140,6 @@ class Rendering:
     def look(self, wanted: Sequence[Sequence[Any]]) -> list[list[Finding]]:
         """For each SLS with its environment and sample, what can be said of it."""
         self._host.forget()
-        self._loaders.look_again()
         return [self._look(ref, saltenv, sample) for ref, saltenv, sample in wanted]
 
     def _look(self, ref: str, saltenv: str, sample: Any) -> list[Finding]:
@@ -189,7 +184,7 @@ def read_map(path: str) -> dict[str, Any]:
     """A file with reactor entries, as a value or with the error that it gives."""
     try:
         with open(path, encoding="utf-8") as stream:
-            return {"value": load_yaml(stream.read())}
+            return {"value": safe_load(stream.read())}
     except (OSError, ValueError, YAMLError) as error:
         return {"error": reason(error)}
 
