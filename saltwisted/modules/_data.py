@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from saltwisted.domain.targeting.traverse import traverse
-from saltwisted.domain.yamltext import load_yaml
 from saltwisted.worker.exceptions import SaltException, SaltInvocationError
 
 log = logging.getLogger(__name__)
@@ -103,13 +102,17 @@ def repack_dictlist(data: Any) -> dict[Any, Any]:
     C{[{a: 1}, {b: 2}, c]} as C{{a: 1, b: 2, c: None}}: the lists of maps of SLS files.
 
     Anything else is logged and gives an empty map.
+
+    @raises yaml.YAMLError: a text is wrong in other ways than its grammar; twice the same key.
     """
     if isinstance(data, str):
-        import yaml
+        from yaml.parser import ParserError
+
+        from saltwisted.domain.render.yaml import safe_load
 
         try:
-            data = load_yaml(data)
-        except yaml.YAMLError:
+            data = safe_load(data)
+        except ParserError:
             log.error("This is not YAML, so it is not a list of pairs either")
             return {}
     if not isinstance(data, list):
@@ -164,3 +167,28 @@ def argspec(function: Any) -> Any:
     if not callable(function):
         raise TypeError(f"{function} is not a callable")
     return look(function)
+
+
+def argspec_report(functions: Mapping[str, Any], module: str = "") -> dict[str, Any]:
+    """
+    The arguments of functions, by their names.
+
+    @param module: a module, or a glob or a whole name.
+    """
+    if "*" in module or "." in module:
+        names = fnmatch.filter(functions, module)
+    else:
+        names = [name for name in functions if name.startswith(f"{module}.")]
+    report = {}
+    for name in names:
+        try:
+            spec = argspec(functions[name])
+        except TypeError:
+            continue
+        report[name] = {
+            "args": spec.args or None,
+            "defaults": spec.defaults or None,
+            "varargs": True if spec.varargs else None,
+            "kwargs": True if spec.keywords else None,
+        }
+    return report

@@ -10,6 +10,7 @@ import difflib
 import logging
 import os
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -56,6 +57,18 @@ def conditional_diff(
 
     Lines are compared as two bags: what was taken away against what was added.
     """
+    lines = _unified(old, new, names)
+    lenience = (ignore_ordering, ignore_whitespace, ignore_comment_characters)
+    return matters(lines, *lenience), "".join(lines)
+
+
+def matters(
+    lines: Sequence[str],
+    ignore_ordering: bool,
+    ignore_whitespace: bool,
+    ignore_comment_characters: Any,
+) -> bool:
+    """Whether there is more in the lines of a diff than what is disregarded."""
     comments: list[str] = []
     if isinstance(ignore_comment_characters, str):
         comments = [ignore_comment_characters]
@@ -63,9 +76,8 @@ def conditional_diff(
         comments = ignore_comment_characters
     elif ignore_comment_characters is not None:
         log.warning("ignore_comment_characters must be set to a string or list")
-    lines = _unified(old, new, names)
     if not (ignore_ordering or ignore_whitespace or comments):
-        return bool(lines), "".join(lines)
+        return bool(lines)
     bags: dict[str, list[str]] = {"+": [], "-": []}
     for line in lines:
         if line[:3] in ("+++", "---") or line[:1] not in bags:
@@ -77,7 +89,25 @@ def conditional_diff(
             rest = rest.strip()
         if rest:
             bags[line[0]].append(rest)
-    return sorted(bags["+"]) != sorted(bags["-"]), "".join(lines)
+    return sorted(bags["+"]) != sorted(bags["-"])
+
+
+def loose_regex(text: str) -> str:
+    """An expression that finds a text however its words are set apart and its lines broken."""
+    whole = ""
+    for line in text.splitlines():
+        lexer = shlex.shlex(line)
+        lexer.whitespace_split = True
+        lexer.commenters = ""
+        if "'\\\"" in line:
+            lexer.quotes = ""
+        elif "'" in line:
+            lexer.quotes = '"'
+        elif '"' in line:
+            lexer.quotes = "'"
+        gap = r"(?:[\s]+)?"
+        whole += gap + gap.join(re.escape(word) for word in lexer) + gap
+    return rf"(?m)^{whole}$"
 
 
 # -- one line ------------------------------------------------------------------------

@@ -107,26 +107,6 @@ def _modules(functions: Any, words: tuple[str, ...]) -> list[str]:
     return sorted(found)
 
 
-def _argspecs(functions: Any, module: str) -> dict[str, Any]:
-    if "*" in module or "." in module:
-        names = fnmatch.filter(functions, module)
-    else:
-        names = [name for name in functions if name.startswith(f"{module}.")]
-    report = {}
-    for name in names:
-        try:
-            spec = _data.argspec(functions[name])
-        except TypeError:
-            continue
-        report[name] = {
-            "args": spec.args or None,
-            "defaults": spec.defaults or None,
-            "varargs": True if spec.varargs else None,
-            "kwargs": True if spec.keywords else None,
-        }
-    return report
-
-
 def doc(*args: str) -> dict[str, Any]:
     """
     The documentation of functions: all, of modules, or by name or glob.
@@ -187,7 +167,7 @@ def argspec(module: str = "") -> dict[str, Any]:
         salt '*' sys.argspec pkg.install
         salt '*' sys.argspec 'pkg.*'
     """
-    return _argspecs(__salt__, module)
+    return _data.argspec_report(__salt__, module)
 
 
 def state_doc(*args: str) -> dict[str, Any]:
@@ -219,7 +199,7 @@ def state_argspec(module: str = "") -> dict[str, Any]:
 
         salt '*' sys.state_argspec pkg.installed
     """
-    return _argspecs(__states__, module)
+    return _data.argspec_report(__states__, module)
 
 
 def list_state_functions(*args: str, **kwargs: Any) -> list[str]:
@@ -263,7 +243,7 @@ def returner_argspec(module: str = "") -> dict[str, Any]:
 
         salt '*' sys.returner_argspec xmpp
     """
-    return _argspecs(_kind("returners"), module)
+    return _data.argspec_report(_kind("returners"), module)
 
 
 def list_returners(*args: str) -> list[str]:
@@ -332,7 +312,7 @@ def runner_argspec(module: str = "") -> dict[str, Any]:
 
         salt '*' sys.runner_argspec state
     """
-    return _argspecs(_kind("runners"), module)
+    return _data.argspec_report(_kind("runners"), module)
 
 
 def list_runners(*args: str) -> list[str]:

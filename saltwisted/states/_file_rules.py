@@ -75,24 +75,6 @@ def recurse_words(words: Any) -> set[str]:
     return set(words)
 
 
-def loose_regex(text: str) -> str:
-    """An expression that finds a text however its words are set apart and its lines broken."""
-    whole = ""
-    for line in text.splitlines():
-        lexer = shlex.shlex(line)
-        lexer.whitespace_split = True
-        lexer.commenters = ""
-        if "'\\\"" in line:
-            lexer.quotes = ""
-        elif "'" in line:
-            lexer.quotes = '"'
-        elif '"' in line:
-            lexer.quotes = "'"
-        gap = r"(?:[\s]+)?"
-        whole += gap + gap.join(re.escape(word) for word in lexer) + gap
-    return rf"(?m)^{whole}$"
-
-
 def pair_sources(
     source: Any, source_hash: Any, sources: Any, hashes: Any
 ) -> tuple[str, list[tuple[Any, Any]]]:

@@ -9,6 +9,7 @@ import os
 import re
 from typing import Any
 
+from saltwisted.modules import _edit
 from saltwisted.states import _file_rules
 from saltwisted.states._file_work import (
     Surroundings,
@@ -503,7 +504,7 @@ def append(
     old = text_lines(name, keep_ends=False)
     added: list[str] = []
     for chunk in chunks:
-        regex = _file_rules.loose_regex(chunk) if ignore_whitespace else chunk
+        regex = _edit.loose_regex(chunk) if ignore_whitespace else chunk
         if not __salt__["file.search"](name, regex, multiline=True):
             added += chunk.splitlines()
     if __opts__["test"]:
@@ -557,9 +558,7 @@ def prepend(
     old = text_lines(name)
     added: list[str] = []
     for chunk in chunks:
-        if not header and __salt__["file.search"](
-            name, _file_rules.loose_regex(chunk), multiline=True
-        ):
+        if not header and __salt__["file.search"](name, _edit.loose_regex(chunk), multiline=True):
             continue
         added += chunk.splitlines()
     if __opts__["test"]:

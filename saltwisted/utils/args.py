@@ -4,16 +4,138 @@ Arguments of functions.
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
+from saltwisted.domain import arguments
 from saltwisted.modules import _data
+from saltwisted.utils import jid
 from saltwisted.utils._own import own
 from saltwisted.worker.exceptions import SaltInvocationError
 
 clean_kwargs = own(__name__, _data.clean_kwargs)
-get_function_argspec = own(__name__, _data.argspec)
+argspec_report = own(__name__, _data.argspec_report)
+yamlify_arg = own(__name__, arguments.yamlify)
+
+KWARG_REGEX = re.compile(r"^([^\d\W][\w.-]*)=(?!=)(.*)$")
+
+
+def get_function_argspec(func: Any, is_class_method: bool | None = None) -> Any:
+    """
+    The arguments of a function as C{args varargs keywords defaults}, of what it wraps if any.
+
+    @param is_class_method: leave out the first one, which is C{self}.
+    @raises TypeError: not a callable, or one that cannot be looked into.
+    """
+    spec = _data.argspec(func)
+    return spec._replace(args=spec.args[1:]) if is_class_method else spec
+
+
+def parse_kwarg(string_: Any) -> tuple[str | None, str | None]:
+    """
+    Name and text of C{name=value}; twice C{None} for any other text.
+
+    @raises TypeError: no text.
+    """
+    found = KWARG_REGEX.match(string_)
+    return (found[1], found[2]) if found else (None, None)
+
+
+def condition_input(args: Iterable[Any], kwargs: Any) -> list[Any]:
+    """Arguments as a job carries them: job ids are texts, keywords a marked map at the end."""
+    sent = [str(arg) if isinstance(arg, int) and jid.is_jid(str(arg)) else arg for arg in args]
+    if isinstance(kwargs, dict) and kwargs:
+        sent.append({"__kwarg__": True, **kwargs})
+    return sent
+
+
+def parse_input(
+    args: Iterable[Any], condition: bool = True, no_parse: Container[str] | None = None
+) -> Any:
+    """
+    The arguments of a command line: C{name=value} is a keyword, values are YAML.
+
+    @param condition: as a job carries them; else positional ones and keywords.
+    @param no_parse: keywords whose values stay texts.
+    """
+    positional: list[Any] = []
+    keywords: dict[str, Any] = {}
+    for arg in args:
+        word = arguments.keyword_of(arg)
+        if word is not None:
+            name, text = word
+            keywords[name] = text if name in (no_parse or ()) else yamlify_arg(text)
+        elif isinstance(arg, dict) and arg.pop("__kwarg__", False) is True:
+            keywords.update(arg)
+        else:
+            positional.append(yamlify_arg(arg))
+    return condition_input(positional, keywords) if condition else (positional, keywords)
+
+
+def parse_function(s: str) -> tuple[str | None, list[str] | None, dict[str, str] | None]:
+    """C{module.function(a, b, c=d)} taken apart, values stay texts; else thrice C{None}."""
+    name, words, keywords = arguments.parse_call(s)
+    return (None, None, None) if name is None else (name, words, keywords)
+
+
+def prepare_kwargs(
+    all_kwargs: Mapping[str, Any], class_init_kwargs: Container[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Keywords for making an object, and those for its function; what is C{None} is in neither."""
+    given = {key: value for key, value in all_kwargs.items() if value is not None}
+    return (
+        {key: value for key, value in given.items() if key in class_init_kwargs},
+        {key: value for key, value in given.items() if key not in class_init_kwargs},
+    )
+
+
+def format_call(
+    fun: Callable[..., Any],
+    data: Mapping[str, Any],
+    initial_ret: dict[str, Any] | None = None,
+    expected_extra_kws: Container[str] = (),
+    is_class_method: bool | None = None,
+) -> dict[str, Any]:
+    """
+    The arguments for a function, taken from a map by their names.
+
+    @param initial_ret: a map that is filled and given back; its C{full} names the function.
+    @param expected_extra_kws: names in C{data} that are no arguments, and no mistake.
+    @return: with C{args} and C{kwargs}.
+    @raises SaltInvocationError: one is missing, or there is one that the function does not know.
+    """
+    ret = initial_ret or {}
+    spec = get_function_argspec(fun, is_class_method=is_class_method)
+    known = arg_lookup(fun, spec)
+    found = [data[name] for name in known["args"] if name in data]
+    ret["args"] = found
+    ret["kwargs"] = {}
+    needed = len(known["args"])
+    if len(found) < needed:
+        raise SaltInvocationError(
+            f"{fun.__name__} takes at least {needed} argument{'s' if needed > 1 else ''}"
+            f" ({len(found)} given)"
+        )
+    ret["kwargs"].update({name: data.get(name, value) for name, value in known["kwargs"].items()})
+    extra = {
+        name: value
+        for name, value in data.items()
+        if name not in spec.args and name not in expected_extra_kws
+    }
+    if spec.keywords:
+        ret["kwargs"].update(extra)
+    elif extra:
+        *names, last = (f"'{name}'" for name in extra)
+        told = (
+            f"{', '.join(names)} and {last} are invalid keyword arguments"
+            if names
+            else (f"{last} is an invalid keyword argument")
+        )
+        full = ret.get("full", f"{fun.__module__}.{fun.__name__}")
+        raise SaltInvocationError(f"{told} for '{full}'")
+    return ret
 
 
 def invalid_kwargs(invalid_kwargs: Any, raise_exc: bool = True) -> str:
@@ -56,46 +178,3 @@ def test_mode(**kwargs: Any) -> bool:
     from saltwisted.utils.data import is_true
 
     return any(key.lower() == "test" and is_true(value) for key, value in kwargs.items())
-
-
-_CLOSING = {"[": "]", "{": "}", "(": ")"}
-
-
-def parse_function(s: str) -> tuple[str | None, list[str] | None, dict[str, str] | None]:
-    """
-    A call such as C{module.function(one, [2, 3], name=value)} in its parts, which stay text: name,
-    arguments and keywords. Three times C{None}, if it is none.
-    """
-    lexer = shlex.shlex(s, posix=True)
-    lexer.escapedquotes = "\"'"
-    name, opened, rest = "", False, iter(lexer)
-    for piece in rest:
-        opened = piece == "("
-        if opened:
-            break
-        name += piece
-    args: list[str] = []
-    kwargs: dict[str, str] = {}
-    words: list[str] = []
-    key, brackets = "", ""
-    for piece in rest if name and opened else ():
-        if piece in (",", ")") and not brackets:
-            if key:
-                kwargs[key] = "".join(words)
-            elif words:
-                args.append("".join(words))
-            if piece == ")":
-                return name, args, kwargs
-            key, words = "", []
-            continue
-        if piece == "=" and not brackets:
-            key, words = "".join(words), []
-            continue
-        if piece in _CLOSING:
-            brackets += piece
-        elif piece in _CLOSING.values():
-            if not brackets or _CLOSING[brackets[-1]] != piece:
-                break
-            brackets = brackets[:-1]
-        words.append(piece)
-    return None, None, None

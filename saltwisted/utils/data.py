@@ -4,8 +4,10 @@ Nested data: looked into, compared, put into other shapes.
 
 from __future__ import annotations
 
+import copy
 import datetime
-from collections.abc import Iterable
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from saltwisted.domain.render import datafilters, textfilters, tree
@@ -37,6 +39,7 @@ substr_in_list = own(__name__, textfilters.substring_in_list)
 to_entries = own(__name__, datafilters.to_entries)
 traverse_dict_and_list = own(__name__, tree.traverse)
 
+ALGORITHMS_ATTR_NAME = "algorithms_guaranteed"
 _SIMPLE = (str, int, float, bool)
 
 
@@ -202,3 +205,186 @@ def _simple(value: Any, nested: tuple[type, ...]) -> Any:
 def stringify(data: Iterable[Any]) -> list[str]:
     """All items as texts."""
     return [str(one) for one in data]
+
+
+class CaseInsensitiveDict(MutableMapping[Any, Any]):
+    """A map whose keys are found in capitals or not; it keeps them as they were written last."""
+
+    def __init__(self, init: Any = None, **kwargs: Any) -> None:
+        self._data: dict[Any, tuple[Any, Any]] = {}
+        self.update(init or {}, **kwargs)
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._data[to_lowercase(key)] = (key, value)
+
+    def __delitem__(self, key: Any) -> None:
+        del self._data[to_lowercase(key)]
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._data[to_lowercase(key)][1]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (key for key, _ in self._data.values())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Mapping):
+            return False
+        return dict(self.items_lower()) == dict(CaseInsensitiveDict(other).items_lower())
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(dict(self.items()))
+
+    def items_lower(self) -> Iterator[tuple[Any, Any]]:
+        """The items, with keys without capitals."""
+        return ((key, value) for key, (_, value) in self._data.items())
+
+    def copy(self) -> CaseInsensitiveDict:
+        """Another map with the same items."""
+        return CaseInsensitiveDict(self)
+
+
+def to_lowercase(data: Any, preserve_dict_class: bool = False) -> Any:
+    """Data whose texts, keys too, are without capitals."""
+    return _cased(data, "lower", preserve_dict_class)
+
+
+def to_uppercase(data: Any, preserve_dict_class: bool = False) -> Any:
+    """Data whose texts, keys too, are in capitals."""
+    return _cased(data, "upper", preserve_dict_class)
+
+
+def _cased(data: Any, method: str, preserve: bool) -> Any:
+    change = getattr(data, method, None)
+    if change is not None:
+        return change()
+    if isinstance(data, Mapping):
+        pairs = (tuple(_cased(each, method, preserve) for each in item) for item in data.items())
+        return (type(data) if preserve else dict)(pairs)  # type: ignore[call-arg]
+    if isinstance(data, Sequence):
+        return type(data)(_cased(each, method, preserve) for each in data)  # type: ignore[call-arg]
+    return data
+
+
+def get_value(obj: Any, path: str | None, default: Any = None) -> list[dict[str, Any]]:
+    """
+    What lies at C{a:{x}:b} in nested data; C{{x}} stands for each key or index.
+
+    @return: C{{"value": ...}} for each place, with the key under the name C{x}.
+    """
+    if not path:
+        return [{"value": obj}]
+    key, _, rest = path.partition(":")
+    if key.startswith("{") and key.endswith("}"):
+        if obj is None:
+            return [{"value": None}]
+        places: Iterable[tuple[Any, Any]] = ()
+        if isinstance(obj, dict):
+            places = obj.items()
+        elif isinstance(obj, list):
+            places = enumerate(obj)
+        return [
+            {**found, key[1:-1]: place}
+            for place, value in places
+            for found in get_value(value, rest, default)
+        ]
+    if isinstance(obj, dict) and key in obj:
+        return get_value(obj[key], rest, default)
+    return [{"value": None if obj is None else default}]
+
+
+def recursive_diff(
+    old: Any,
+    new: Any,
+    ignore_keys: Any = None,
+    ignore_order: bool = False,
+    ignore_missing_keys: bool = False,
+) -> dict[str, Any]:
+    """
+    What differs in nested data, as C{{"old": ..., "new": ...}}; empty if nothing does.
+
+    Ordered maps are compared in order if both are such, other maps without, sets as sets, and
+    what else can be walked in order. What is the same in both is left out.
+
+    @param ignore_keys: these keys of maps are never compared.
+    @param ignore_order: compare nothing in order.
+    @param ignore_missing_keys: what C{new} does not have is no difference.
+    """
+    return _Differ(ignore_keys or (), ignore_order, ignore_missing_keys).between(old, new)
+
+
+class _Differ:
+    """The rules of one comparison."""
+
+    def __init__(self, ignored: Any, unordered: bool, lenient: bool) -> None:
+        self._ignored, self._unordered, self._lenient = ignored, unordered, lenient
+
+    def between(self, old: Any, new: Any) -> dict[str, Any]:
+        """C{old} and C{new} of what differs; empty if nothing does."""
+        if isinstance(old, OrderedDict) and isinstance(new, OrderedDict) and not self._unordered:
+            return self._ordered(old, new)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            return self._maps(old, new)
+        if isinstance(old, set) and isinstance(new, set):
+            return {} if old == new else {"old": old - new, "new": new - old}
+        if is_iter(old) and is_iter(new):
+            return self._walked(old, new)
+        return {} if old == new else copy.deepcopy({"old": old, "new": new})
+
+    def _put(self, key: Any, old: Any, new: Any) -> None:
+        """Leave what differs at a key that both maps have."""
+        found = self.between(old[key], new[key])
+        if found:
+            old[key], new[key] = found["old"], found["new"]
+        else:
+            del old[key], new[key]
+
+    def _ordered(self, old: Any, new: Any) -> dict[str, Any]:
+        left, right = copy.deepcopy(old), copy.deepcopy(new)
+        for first, second in zip(old, new, strict=False):
+            if first == second and first not in self._ignored:
+                self._put(first, left, right)
+                continue
+            for key, rest in ((first, left), (second, right)):
+                if key in self._ignored:
+                    del rest[key]
+        return {"old": left, "new": right} if left or right else {}
+
+    def _maps(self, old: Any, new: Any) -> dict[str, Any]:
+        left, right = copy.deepcopy(old), copy.deepcopy(new)
+        for key in dict.fromkeys((*old, *new)):
+            if key in self._ignored:
+                left.pop(key, None)
+                right.pop(key, None)
+            elif key in old and key in new:
+                self._put(key, left, right)
+            elif key in old and self._lenient:
+                del left[key]
+        return {"old": left, "new": right} if left or right else {}
+
+    def _walked(self, old: Any, new: Any) -> dict[str, Any]:
+        left, right = copy.deepcopy(list(old)), copy.deepcopy(list(new))
+        if self._unordered:
+            left, right = self._unmatched(left, right)
+        else:
+            pairs = [self.between(*pair) for pair in zip(left, right, strict=False)]
+            both = len(pairs)
+            left = [pair["old"] for pair in pairs if pair] + left[both:]
+            right = [pair["new"] for pair in pairs if pair] + right[both:]
+        # What came, came as a list, a tuple or another kind: so does what is left of it
+        return {"old": type(old)(left), "new": type(new)(right)} if left or right else {}
+
+    def _unmatched(self, old: list[Any], new: list[Any]) -> tuple[list[Any], list[Any]]:
+        """Both without the pairs that are alike, each item in one pair."""
+        left, right = [], list(new)
+        for item in old:
+            at = next((n for n, each in enumerate(right) if not self.between(item, each)), None)
+            if at is None:
+                left.append(item)
+            else:
+                del right[at]
+        return left, right

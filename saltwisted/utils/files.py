@@ -4,16 +4,22 @@ Files: opened, looked at, removed.
 
 from __future__ import annotations
 
+import asyncio
+import codecs
 import errno
 import fcntl
 import os
 import re
 import shutil
+import sys
+import tempfile
 import time
 import urllib.parse
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import IO, Any
+
+from attrs import frozen
 
 from saltwisted.modules import _files
 from saltwisted.utils._own import own
@@ -31,6 +37,20 @@ safe_rm = own(__name__, _files.safe_remove)
 
 _UNITS = "KMGTP"
 TEMPFILE_PREFIX = "__salt.tmp."
+LOCAL_PROTOS = ("", "file")
+REMOTE_PROTOS = ("http", "https", "ftp", "swift", "s3")
+VALID_PROTOS = ("salt", "file", *REMOTE_PROTOS)
+HASHES = {"sha512": 128, "sha384": 96, "sha256": 64, "sha224": 56, "sha1": 40, "md5": 32}
+HASHES_REVMAP = {digits: name for name, digits in HASHES.items()}
+_MARKS = (
+    # A mark of UTF-16 begins one of UTF-32
+    ("UTF-32-BE", codecs.BOM_UTF32_BE),
+    ("UTF-32-LE", codecs.BOM_UTF32_LE),
+    ("UTF-16-BE", codecs.BOM_UTF16_BE),
+    ("UTF-16-LE", codecs.BOM_UTF16_LE),
+    ("UTF-8", codecs.BOM_UTF8),
+    *(("UTF-7", b"+/v" + digit) for digit in (b"8", b"9", b"+", b"/")),
+)
 
 
 def fopen(*args: Any, **kwargs: Any) -> IO[Any]:
@@ -78,6 +98,81 @@ def fpopen(*args: Any, **kwargs: Any) -> Iterator[IO[Any]]:
         yield file
 
 
+@frozen(kw_only=True)
+class _Lock:
+    """
+    A lock that is a file: it is held while the file is there.
+
+    @ivar name: the file.
+    @ivar start: since when somebody waits for it, seconds since 1970.
+    @ivar timeout: seconds after which that is given up.
+    """
+
+    name: str
+    start: float
+    timeout: float
+
+    def look(self) -> None:
+        """
+        See that it can be a lock.
+
+        @raises FileLockError: it cannot.
+        """
+        if os.path.exists(self.name) and not os.path.isfile(self.name):
+            raise self.error(f"lock_fn {self.name} exists and is not a file")
+
+    def take(self) -> bool:
+        """
+        Whether it is ours now; somebody else has it if not.
+
+        @raises FileLockError: there is no more time to wait, or the file cannot be made.
+        """
+        if time.time() - self.start >= self.timeout:
+            raise self.error(
+                f"Timeout of {self.timeout} seconds exceeded waiting for lock_fn {self.name}"
+                " to be released"
+            )
+        try:
+            os.close(os.open(self.name, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        except FileExistsError:
+            return False
+        except OSError as error:
+            raise self.error(
+                f"Error {error.errno} encountered obtaining file lock {self.name}: {error.strerror}"
+            ) from error
+        return True
+
+    def error(self, words: str) -> FileLockError:
+        """The error that says why it is not to be had."""
+        return FileLockError(words, time_start=self.start)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Give it back in the end; whatever goes wrong meanwhile is an error of the lock."""
+        try:
+            yield
+        except FileLockError:
+            raise
+        except Exception as error:
+            raise self.error(
+                f"Error encountered obtaining file lock {self.name}: {error}"
+            ) from error
+        finally:
+            os.remove(self.name)
+
+
+def _lock(path: Any, lock_fn: str | None, timeout: float, start: float | None) -> _Lock:
+    if not isinstance(path, str):
+        raise FileLockError("path must be a string")
+    lock = _Lock(
+        name=path + ".w" if lock_fn is None else lock_fn,
+        start=time.time() if start is None else start,
+        timeout=timeout,
+    )
+    lock.look()
+    return lock
+
+
 @contextmanager
 def wait_lock(
     path: str,
@@ -93,35 +188,27 @@ def wait_lock(
     @param timeout: seconds to wait, from C{time_start} on if that is given.
     @raises FileLockError: it was not to be had; also for what goes wrong while it is held.
     """
-    if not isinstance(path, str):
-        raise FileLockError("path must be a string")
-    name = path + ".w" if lock_fn is None else lock_fn
-    start = time.time() if time_start is None else time_start
-    if os.path.exists(name) and not os.path.isfile(name):
-        raise FileLockError(f"lock_fn {name} exists and is not a file", time_start=start)
-    while True:
-        if time.time() - start >= timeout:
-            words = (
-                f"Timeout of {timeout} seconds exceeded waiting for lock_fn {name} to be released"
-            )
-            raise FileLockError(words, time_start=start)
-        try:
-            os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-            break
-        except FileExistsError:
-            time.sleep(sleep)
-        except OSError as error:
-            words = f"Error {error.errno} encountered obtaining file lock {name}: {error.strerror}"
-            raise FileLockError(words, time_start=start) from error
-    try:
+    lock = _lock(path, lock_fn, timeout, time_start)
+    while not lock.take():
+        time.sleep(sleep)
+    with lock.held():
         yield
-    except FileLockError:
-        raise
-    except Exception as error:
-        words = f"Error encountered obtaining file lock {name}: {error}"
-        raise FileLockError(words, time_start=start) from error
-    finally:
-        os.remove(name)
+
+
+@asynccontextmanager
+async def await_lock(
+    path: str,
+    lock_fn: str | None = None,
+    timeout: float = 5,
+    sleep: float = 0.1,
+    time_start: float | None = None,
+) -> AsyncIterator[None]:
+    """The same lock, for C{async with}: others of an C{asyncio} loop go on while it waits."""
+    lock = _lock(path, lock_fn, timeout, time_start)
+    while not lock.take():  # noqa: ASYNC110 - the other holder may be another process
+        await asyncio.sleep(sleep)
+    with lock.held():
+        yield
 
 
 @contextmanager
@@ -146,8 +233,6 @@ def get_umask() -> int:
 
 def mkstemp(*args: Any, **kwargs: Any) -> Any:
     """A new file that nobody else may read: its path, or with C{close_fd=False} its number too."""
-    import tempfile
-
     kwargs.setdefault("prefix", TEMPFILE_PREFIX)
     close = kwargs.pop("close_fd", True)
     number, path = tempfile.mkstemp(*args, **kwargs)
@@ -250,3 +335,74 @@ def recursive_copy(source: str, dest: str) -> None:
         os.makedirs(target, exist_ok=True)
         for name in names:
             shutil.copyfile(os.path.join(folder, name), os.path.join(target, name))
+
+
+def safe_walk(
+    top: str,
+    topdown: bool = True,
+    onerror: Callable[[OSError], Any] | None = None,
+    followlinks: bool = True,
+    _seen: set[tuple[int, int]] | None = None,
+) -> Iterator[tuple[str, list[str], list[str]]]:
+    """
+    As C{os.walk}; links to directories are followed, and no directory is walked twice.
+
+    @param onerror: is called with the error of a directory that cannot be read.
+    """
+    seen = set() if _seen is None else _seen
+    try:
+        names = os.listdir(top)
+    except OSError as error:
+        if onerror is not None:
+            onerror(error)
+        return
+    if followlinks:
+        status = os.stat(top)
+        # Some file systems number no files
+        if status.st_ino:
+            if (status.st_dev, status.st_ino) in seen:
+                return
+            seen.add((status.st_dev, status.st_ino))
+    folders: list[str] = []
+    others: list[str] = []
+    for name in names:
+        (folders if os.path.isdir(os.path.join(top, name)) else others).append(name)
+    if topdown:
+        yield top, folders, others
+    for name in folders:
+        path = os.path.join(top, name)
+        if followlinks or not os.path.islink(path):
+            yield from safe_walk(path, topdown, onerror, followlinks, seen)
+    if not topdown:
+        yield top, folders, others
+
+
+def case_insensitive_filesystem(path: str | None = None) -> bool:
+    """Whether a directory, by default that of temporary files, has one file for C{A} and C{a}."""
+    with tempfile.NamedTemporaryFile(prefix="TmP", dir=path) as file:
+        return os.path.exists(file.name.lower())
+
+
+def get_encoding(path: str) -> str:
+    """
+    The encoding of a file, by its mark or its first 2048 bytes.
+
+    @raises CommandExecutionError: it is no file, or in none that is known here.
+    """
+    if not os.path.isfile(path):
+        raise CommandExecutionError("Not a file")
+    try:
+        with open(path, "rb") as file:
+            data = file.read(2048)
+    except OSError:
+        raise CommandExecutionError("Failed to open file") from None
+    for name, mark in _MARKS:
+        if data.startswith(mark):
+            return name
+    for name in ("UTF-8", sys.getdefaultencoding()):
+        try:
+            data.decode(name)
+        except UnicodeDecodeError:
+            continue
+        return name
+    raise CommandExecutionError("Could not detect file encoding")

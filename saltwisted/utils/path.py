@@ -5,6 +5,7 @@ Paths and programs.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -64,3 +65,20 @@ def os_walk(top: str, *args: Any, **kwargs: Any) -> Iterator[tuple[str, list[str
 def expand(path: str) -> str:
     """A path with users and variables put in, without links."""
     return os.path.realpath(os.path.expandvars(os.path.expanduser(path)))
+
+
+def safe_path(path: str, allow_path: str | list[str] | None = None) -> bool:
+    r"""
+    Whether something may be changed below a path: not at a root of Windows, nor in its directory.
+
+    @param allow_path: one or several directories in there where it may.
+    """
+    allowed = [allow_path] if isinstance(allow_path, str) else allow_path or []
+    system = re.escape(os.environ.get("SystemRoot", r"C:\Windows"))  # noqa: SIM112
+
+    def begins(pattern: str) -> bool:
+        return re.match(pattern, path, re.IGNORECASE) is not None
+
+    if not begins(rf"[a-z]:\\$|\\$|{system}"):
+        return True
+    return any(begins(re.escape(each)) for each in allowed)

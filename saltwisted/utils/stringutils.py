@@ -5,16 +5,20 @@ Texts.
 from __future__ import annotations
 
 import difflib
+import errno
 import fnmatch
 import re
+import time
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from saltwisted.domain.render import textfilters
+from saltwisted.modules import _edit
 from saltwisted.utils._own import own
 from saltwisted.worker import renderfilters
 
+build_whitespace_split_regex = own(__name__, _edit.loose_regex)
 camel_to_snake_case = own(__name__, textfilters.to_snake_case)
 check_whitelist_blacklist = own(__name__, textfilters.check_whitelist_blacklist)
 contains_whitespace = own(__name__, textfilters.contains_whitespace)
@@ -95,11 +99,57 @@ def check_include_exclude(path_str: str, include_pat: Any = None, exclude_pat: A
     return not (exclude_pat and _found(path_str, exclude_pat))
 
 
-def get_diff(a: Iterable[Any], b: Iterable[Any], *args: Any, **kwargs: Any) -> str:
-    """The differences of two lists of lines, as one text."""
+def get_diff_list(a: Iterable[Any], b: Iterable[Any], *args: Any, **kwargs: Any) -> Iterator[str]:
+    """The differences of two lists of lines, line by line."""
     encodings = ("utf-8", "latin-1")
     old, new = ([to_str(line, encodings) for line in lines] for lines in (a, b))
-    return "".join(difflib.unified_diff(old, new, *args, **kwargs))
+    return difflib.unified_diff(old, new, *args, **kwargs)
+
+
+def get_diff(a: Iterable[Any], b: Iterable[Any], *args: Any, **kwargs: Any) -> str:
+    """The differences of two lists of lines, as one text."""
+    return "".join(get_diff_list(a, b, *args, **kwargs))
+
+
+def get_conditional_diff(
+    a: Iterable[Any],
+    b: Iterable[Any],
+    *args: Any,
+    ignore_ordering: bool = True,
+    ignore_whitespace: bool = True,
+    ignore_comment_characters: Any = "#",
+    **kwargs: Any,
+) -> tuple[bool, str]:
+    """
+    Whether two lists of lines differ in more than order, blanks and comments, and their diff.
+
+    @param ignore_comment_characters: what begins a comment, or a list of such; what follows on
+        the line is not compared.
+    """
+    lines = list(get_diff_list(a, b, *args, **kwargs))
+    lenience = (ignore_ordering, ignore_whitespace, ignore_comment_characters)
+    return _edit.matters(lines, *lenience), "".join(lines)
+
+
+def print_cli(msg: Any, retries: int = 10, step: float = 0.01) -> None:
+    """
+    Print something; that nobody reads it any more is all right.
+
+    @param retries: how often to try, C{step} seconds apart, while the reader has no room.
+    """
+    for _ in range(retries):
+        try:
+            try:
+                print(msg)  # noqa: T201 - this is its purpose
+            except UnicodeEncodeError:
+                print(msg.encode())  # noqa: T201
+            return
+        except BlockingIOError:
+            time.sleep(step)
+        except OSError as error:
+            if error.errno != errno.EPIPE:
+                raise
+            return
 
 
 def get_context(template: str, line: int, num_lines: int = 5, marker: str | None = None) -> str:

@@ -25,12 +25,14 @@ if __package__:
     from tests.modules.partscripts import parts
     from tests.modules.signcalls import signatures
     from tests.modules.sitescripts import site
+    from tests.modules.utilscripts import helpers
 else:
     from certs import certificates
     from gpgcalls import keychains
     from partscripts import parts
     from signcalls import signatures
     from sitescripts import site
+    from utilscripts import helpers
 
 Call = tuple[str, tuple[Any, ...], dict[str, Any]]
 
@@ -1352,7 +1354,9 @@ def slsutil(s: Script) -> None:
 def defaults(s: Script) -> None:
     """Defaults of formulas, and maps laid over one another."""
     c = s.call
-    s.write("roots/shop/defaults.yaml", "port: 80\nusers: {root: {uid: 0}}\nl: [a, b]\n")
+    s.write(
+        "roots/shop/defaults.yaml", "port: 80\nusers: {root: {uid: 0}}\nl: [a, b]\nmode: 0644\n"
+    )
     s.write("roots/store/defaults.json", '{"port": 81, "80": "http"}')
     s.write("roots/both/defaults.json", '{"from": "json"}')
     s.write("roots/both/defaults.yaml", "from: yaml\n")
@@ -1361,7 +1365,15 @@ def defaults(s: Script) -> None:
     s.write("roots/wrong/defaults.json", "{")
     s.write("roots/deep/formula/defaults.yaml", "a: 1\n")
     for key in (
-        *("shop", "shop:port", "shop:users:root:uid", "shop:l:1", "shop:nosuch", "store:port"),
+        *(
+            "shop",
+            "shop:port",
+            "shop:users:root:uid",
+            "shop:mode",
+            "shop:l:1",
+            "shop:nosuch",
+            "store:port",
+        ),
         *("store:80", "both", "void", "void:x", "list:a", "list:1", "list:7", "nosuch"),
         *("nosuch:x", "wrong", "deep/formula:a", "", ":a", "shop:"),
     ):
@@ -1670,6 +1682,7 @@ SCRIPTS: dict[str, Callable[[Script], None]] = {
         syncs,
         aliases,
         utils,
+        helpers,
         site,
         parts,
         logs,

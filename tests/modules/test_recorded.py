@@ -151,6 +151,10 @@ class Recorded(SynchronousTestCase):
         """What custom modules call by C{__utils__} answers as stock's."""
         self.check("utils")
 
+    def test_helpers(self) -> None:
+        """What they call seldom does: arguments, deep differences, results of runs, encodings."""
+        self.check("helpers")
+
     def test_site(self) -> None:
         """What a site's module imports of C{salt}, which is not installed, answers as stock's."""
         self.check("site")

@@ -196,18 +196,22 @@ def succeeded(running: Any, high: Any = None, recurse: bool = False) -> bool:
             elif result["result"] is False:
                 good = False
         if not good:
-            good = bool(_handled(tag, result, running, high))
+            good = bool(handled(tag, result, running, high))
         if not good:
             return False
     return good
 
 
-def _handled(tag: str, result: Any, running: dict[str, Any], high: Any) -> bool | None:
+def handled(tag: str, result: Any, running: dict[str, Any], high: Any) -> bool | None:
+    """
+    Whether the handlers of a failure succeeded; C{None}: it has none.
+
+    @param running: the results so far, by their tags.
+    """
     if not (tag and result and high and isinstance(high, dict)):
         return None
     verdict: bool | None = None
-    handlers = _handlers(tag, high)
-    for id_, module in handlers:
+    for id_, module, _ in failure_handlers(tag, high):
         for other, outcome in running.items():
             if "_|-" in other:
                 about = split_tag(other)
@@ -223,8 +227,8 @@ def _handled(tag: str, result: Any, running: dict[str, Any], high: Any) -> bool 
     return verdict
 
 
-def _handlers(tag: str, high: High) -> list[tuple[Any, str]]:
-    """Id and module of the states that handle a failure with C{onfail_stop: False}."""
+def failure_handlers(tag: str, high: High) -> list[tuple[Any, str, list[Any]]]:
+    """Id, module and arguments of the states that handle a failure: C{onfail_stop: False}."""
     about = split_tag(tag) if "_|-" in tag else {"__id__": tag}
     found = []
     for id_, body in high.items():
@@ -240,7 +244,7 @@ def _handlers(tag: str, high: High) -> list[tuple[Any, str]]:
                 for ref in as_list(arg.get("onfail")):
                     for kind, value in ref.items() if isinstance(ref, dict) else ():
                         if value == about["__id__"] and kind == about.get("state", kind):
-                            found.append((id_, module))
+                            found.append((id_, module, run))
     return found
 
 

@@ -51,10 +51,7 @@ class Sources:
 
     def has(self, name: str) -> bool:
         """As the protocol says."""
-        found = self._function(name) is not None
-        if not found:
-            self.host.volatile.add(name)  # it may come
-        return found
+        return self._function(name) is not None
 
     def replaced(self, pillar: Mapping[str, Any]) -> None:
         """As the protocol says."""
