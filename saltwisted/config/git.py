@@ -8,6 +8,7 @@ disk or a network, and no message has a credential in it.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -139,6 +140,11 @@ class GitRemote:
         return self.name or shown(self.url)
 
     @property
+    def key(self) -> str:
+        """What it is written down by: as its entry in the configuration, without credentials."""
+        return key_of_entry(self.id)
+
+    @property
     def signers(self) -> str:
         """The file that says who may sign; C{""} where nobody has to."""
         return str(getattr(self, SIGNERS[self.verify])) if self.verify else ""
@@ -175,6 +181,21 @@ def shown(url: str) -> str:
     host, slash, path = rest.partition("/")
     host = host.rpartition("@")[2]
     return f"{head}{mark}{host}{slash}{path.partition('?')[0].partition('#')[0]}"
+
+
+def key_of_entry(entry: str) -> str:
+    """
+    A text that stands for an entry and has no credentials. Entries of other users have others;
+    passwords are in no digest either, since one of a short password can be guessed.
+    """
+    plain = shown(entry)
+    if plain == entry:
+        return entry
+    head, _, rest = entry.partition("://")
+    host, slash, path = rest.partition("/")
+    login, mark, host = host.rpartition("@")
+    said = (head, login.partition(":")[0], mark, host, slash, path)
+    return f"{plain} {hashlib.sha256(repr(said).encode()).hexdigest()[:8]}"
 
 
 def remotes_of(value_of: Callable[[str], Any]) -> tuple[list[GitRemote], list[str]]:

@@ -17,6 +17,7 @@ from attrs import evolve
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from saltwisted.config.git import key_of_entry
 from saltwisted.domain.git.history import SHORTEST, BackWards, CommitHistory
 from saltwisted.domain.git.mapping import Tip, is_hex, tip_of
 from saltwisted.domain.roots.manifest import name_of
@@ -68,14 +69,14 @@ class EarlierCommits:
         except (OSError, StoreError, WireError) as error:
             self.log.warn("git: earlier generations are forgotten: {error}", error=str(error))
             return {}
-        return kept if isinstance(kept, dict) else {}
+        return _without_credentials(kept) if isinstance(kept, dict) else {}
 
     def _behind(self, view: GitView) -> GitView:
         """What is served in the place of what was fetched: of remotes that are rolled back less."""
         self._fetched = view
         served = []
         for each in view.served:
-            refs, is_news = self._back.refs(each.remote.id, each.refs)
+            refs, is_news = self._back.refs(each.remote.key, each.refs)
             if is_news:
                 self.log.info(
                     "git: {remote} has something new, and is no longer rolled back",
@@ -87,7 +88,7 @@ class EarlierCommits:
         return GitView(served)
 
     def _show(self, view: GitView) -> None:
-        refs = {each.remote.id: each.refs for each in view.served}
+        refs = {each.remote.key: each.refs for each in view.served}
         if refs and self._history.add(view.name, refs, self._now(), self._used()):
             self._changed()
 
@@ -101,7 +102,7 @@ class EarlierCommits:
 
     def _kept(self, folder: str) -> set[str]:
         """What earlier generations have of a repository."""
-        remotes = {each.remote.id for each in self._fetched.served if each.folder == folder}
+        remotes = {each.remote.key for each in self._fetched.served if each.folder == folder}
         return {oid for remote in remotes for oid in self._history.objects(remote)}
 
     def _changed(self) -> None:
@@ -127,7 +128,7 @@ class EarlierCommits:
 
     def log_rows(self, most: int) -> list[dict[str, Any]]:
         """The generations that are kept, the newest first, as C{saltwisted roots log} shows."""
-        shown = {each.remote.id: each.remote.shown for each in self._fetched.served}
+        shown = {each.remote.key: each.remote.shown for each in self._fetched.served}
         back = [shown[name] for name in shown if name in self._back]
         return self.rows(most, back)
 
@@ -137,7 +138,7 @@ class EarlierCommits:
 
         @param back: the remotes that are rolled back.
         """
-        shown = {each.remote.id: each.remote.shown for each in self._fetched.served}
+        shown = {each.remote.key: each.remote.shown for each in self._fetched.served}
         rows = [
             {
                 "generation": name,
@@ -160,15 +161,15 @@ class EarlierCommits:
 
         @raises DeniedError: as for L{find}; or it was never served here.
         """
-        then = {each.remote.id: each for each in self.find(wanted).served}
+        then = {each.remote.key: each for each in self.find(wanted).served}
         rows = []
         for each in self._fetched.served:
-            earlier = then.get(each.remote.id)
+            earlier = then.get(each.remote.key)
             if earlier is None:
                 continue
             if earlier.remote != each.remote:
                 raise DeniedError(f"generation {wanted!r}: it was never served here")
-            changed = self._back.put(each.remote.id, each.refs, earlier.refs)
+            changed = self._back.put(each.remote.key, each.refs, earlier.refs)
             rows.append({"share": each.remote.shown, "to": wanted, "changed": changed})
         self._source.show(self._fetched)
         self._changed()
@@ -202,17 +203,19 @@ class EarlierCommits:
         if refs is None:
             raise _unknown(wanted)
         served = [
-            evolve(each, refs=refs[each.remote.id]) for each in now.served if each.remote.id in refs
+            evolve(each, refs=refs[each.remote.key])
+            for each in now.served
+            if each.remote.key in refs
         ]
-        newest = {each.remote.id: set(each.refs.values()) for each in now.served}
+        newest = {each.remote.key: set(each.refs.values()) for each in now.served}
         for then in served:
-            self._check(wanted, newest[then.remote.id], then)
+            self._check(wanted, newest[then.remote.key], then)
         return GitView(served)
 
     def _is_base(self, commit: str, refs: Mapping[str, Mapping[str, Tip]]) -> bool:
         """Whether a commit was environment C{base} of a remote, as that is mapped now."""
         for each in self._source.view.served:
-            tip = tip_of(each.remote, refs.get(each.remote.id, {}), "base")
+            tip = tip_of(each.remote, refs.get(each.remote.key, {}), "base")
             if isinstance(tip, Tip) and tip.commit == commit:
                 return True
         return False
@@ -287,6 +290,21 @@ def _note(change: Mapping[str, Any], shown: Mapping[str, str]) -> str:
 
 def _short(ref: str) -> str:
     return ref.removeprefix("refs/").removeprefix("remotes/origin/")
+
+
+def _without_credentials(kept: Mapping[str, Any]) -> dict[str, Any]:
+    """What was written down, by keys without credentials: earlier versions wrote these, too."""
+
+    def renamed(value: Any) -> Any:
+        found = value.items() if isinstance(value, dict) else ()
+        return {key_of_entry(str(name)): each for name, each in found}
+
+    rows = kept.get("generations")
+    rows = [
+        [row[0], renamed(row[1]), *row[2:]] if isinstance(row, list) and len(row) > 2 else row
+        for row in (rows if isinstance(rows, list) else ())
+    ]
+    return {"generations": rows, "back": renamed(kept.get("back"))}
 
 
 def _put(path: str, kept: Mapping[str, Any]) -> None:

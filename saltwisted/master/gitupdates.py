@@ -18,7 +18,7 @@ from twisted.internet.defer import Deferred, DeferredSemaphore, gatherResults, s
 from twisted.logger import Logger
 
 from saltwisted.commits import IGitSharing
-from saltwisted.config.git import GitRemote, remotes_of
+from saltwisted.config.git import GitRemote, remotes_of, shown
 from saltwisted.config.gitpillar import PillarRemote, all_pillar_remotes
 from saltwisted.domain.git import agreement, mapping
 from saltwisted.domain.git.mapping import Tip
@@ -318,9 +318,10 @@ class GitUpdates:
         found = await gatherResults([self._soon(watched) for watched in each.values()])
         outcome = dict(zip(each, found, strict=True))
         answer: dict[str, bool | None] = {}
-        for name, watched in chosen.items():
+        for entry, watched in chosen.items():
             told = outcome[id(watched)]
-            answer[name] = False if "error" in told else bool(told["changed"]) or None
+            # As in Salt by its entry, but who asks may not know the password in it
+            answer[shown(entry)] = False if "error" in told else bool(told["changed"]) or None
         return answer
 
     def _soon(self, watched: Watched) -> Deferred[dict[str, Any]]:

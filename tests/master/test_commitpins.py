@@ -12,6 +12,7 @@ from typing import Any
 from attrs import evolve
 from twisted.internet.defer import Deferred, maybeDeferred
 
+from saltwisted.config.git import GitRemote, key_of_entry
 from saltwisted.config.options import MasterConfig
 from saltwisted.domain.git import history
 from saltwisted.domain.git.mapping import Tip
@@ -24,6 +25,7 @@ from saltwisted.master.commitviews import CommitViews
 from saltwisted.master.earliercommits import EarlierCommits
 from saltwisted.master.fileserver import FileServer
 from saltwisted.stores.git.source import GitView
+from saltwisted.wire.msgpack import pack_bin, unpack_bin
 from saltwisted.worker.git import repository, work
 from tests.contracts.test_gitfiles import GitSourceTestCase
 from tests.gitrepos import fetch_request
@@ -356,6 +358,35 @@ class EarlierTests(PinTestCase):
         Path(self.folder, "generations").write_bytes(b"\xc1 damaged")
         self.pins = self.made()
         self.assertIn("has no generation", self.refused(before))
+
+    def test_no_credentials(self) -> None:
+        """
+        Neither what is written down nor the log of generations has the credentials of a remote,
+        also when it is gone; what an earlier version has written down goes on without them.
+        """
+        url = "https://fred:sesame@git.example.org/x?token=sesame"
+        (served,) = self.newest.served
+        remote = GitRemote(id=url, url=url)
+        self.newest = GitView([evolve(served, remote=remote)])
+        self.pins = self.made()
+        name, path = self.newest.name, Path(self.folder, "generations")
+        data = path.read_bytes()
+        self.assertNotIn(b"sesame", data)
+        self.assertIn(b"git.example.org", data)
+        # As it was written down before
+        old = unpack_bin(data)
+        for row in old["generations"]:
+            row[1] = {url if "example" in key else key: each for key, each in row[1].items()}
+        path.write_bytes(pack_bin(old))
+        self.pins = self.made()
+        self.push()
+        rows = self.pins.earlier.log_rows(10)
+        self.assertIn(f"{key_of_entry(url)} is gone", str(rows))
+        self.assertNotIn("sesame", str(rows))
+        self.assertNotIn(b"sesame", path.read_bytes())
+        self.source.show(GitView([evolve(self.newest.served[0], remote=remote)]))
+        self.assertNotEqual(self.source.view.name, name)
+        self.assertEqual(self.pins.earlier.find(name).name, name)
 
     def test_rolled_back(self) -> None:
         """

@@ -408,6 +408,15 @@ class PillarTests(UpdatesTestCase):
         nobody = ensureDeferred(self.updates.update_pillars("nosuch"))
         self.assertEqual(self.successResultOf(nobody), {})
 
+    def test_password_in_url(self) -> None:
+        """No answer has it: it goes into the record of the job, and to who may run runners."""
+        entry = "main https://fred:sesame@h/p"
+        self.config.adopt(self.config.evolve(ext_pillar=[{"git": [entry]}]), ["ext_pillar"])
+        self.started("/one", "/two", "https://fred:sesame@h/p")
+        asked = ensureDeferred(self.updates.update_pillars())
+        self.worker.answer("https://fred:sesame@h/p", {"error": "gone"})
+        self.assertEqual(self.successResultOf(asked), {"main https://h/p": False})
+
     def test_wrong(self) -> None:
         """An entry that cannot work is named."""
         wrong = [{"git": ["master ext::sh -c x"]}]

@@ -5,17 +5,26 @@ Fetches from real servers on loopback: OpenSSH, and git over https, each in the 
 from __future__ import annotations
 
 import getpass
+import io
 import os
 import pwd
 import shutil
 import subprocess
+import tarfile
 from collections.abc import Mapping
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from unittest import SkipTest
 
+from saltwisted.cli import backup
+from saltwisted.config.git import remotes_of
+from saltwisted.master.gitcopies import key_of
+from saltwisted.worker.git import work
+from saltwisted.worker.process.configio import load_from_disk
 from tests.certificates import Authority
+from tests.gitrepos import fetch_request
 from tests.gitweb import GitWeb
-from tests.harness import reserve_ports
+from tests.harness import reserve_ports, write_config
 from tests.worker.test_git import MASTER, FetchTestCase
 
 SSHD = shutil.which("sshd") or shutil.which("sshd", path="/usr/sbin:/usr/local/sbin")
@@ -181,6 +190,48 @@ class HTTPTests(FetchTestCase):
         url = self.secure.replace("://", "://fred:ge%20heim@")
 
         self.assertEqual(self.refs(self.fetch(url)), {MASTER: self.first})
+
+    def test_backup(self) -> None:
+        """
+        Of a login, configured or in the URL, nothing but the configuration itself has anything in a
+        backup; no listing of it, and nothing that the commands say, has any.
+        """
+        self.trust()
+        url = self.secure.replace("://", "://fred:ge%20heim@")
+        remotes = [url, {self.secure: [{"user": "fred"}, {"password": "ge heim"}]}]
+        home, cache = self.path("etc"), self.path("master")
+        values = {"id": "m", "pki_dir": self.path("pki"), "cachedir": cache}
+        write_config(f"{home}/master", {**values, "gitfs_remotes": remotes})
+        config = load_from_disk("master", home).master
+        found, wrong = remotes_of(config.value)
+        self.assertEqual((len(found), wrong), (2, []))
+        for remote in found:
+            folder = os.path.join(cache, "saltwisted", "git", key_of(remote))
+            answer = work.fetch(fetch_request(folder, **remote.reached()))
+            self.assertEqual(self.refs(answer), {MASTER: self.first})
+        said = io.StringIO()
+        file = self.path("backup.tgz")
+        with redirect_stdout(said), redirect_stderr(said):
+            self.assertEqual(backup.main(["-c", home, file]), 0)
+            self.assertEqual(backup.main(["-c", home, "--json", file]), 0)
+            for more in ([], ["--json"]):
+                args = ["-c", home, "--dry-run", *more, file]
+                shutil.rmtree(cache, True)
+                self.assertEqual(backup.restore(args, os.environ), 0)
+        self.assertIn(key_of(found[0]), said.getvalue())
+        with tarfile.open(file) as archive:
+            texts = {
+                member.name: archive.extractfile(member).read()  # type: ignore[union-attr]
+                for member in archive
+                if member.isfile()
+            }
+        self.assertGreater(len(texts), 10)
+        having = []
+        for secret in ("ge heim", "ge%20heim"):
+            self.assertNotIn(secret, said.getvalue())
+            self.assertNotIn(secret, "".join(texts))
+            having += [name for name, text in texts.items() if secret.encode() in text]
+        self.assertEqual({os.path.basename(name) for name in having}, {"master"})
 
     def test_helper(self) -> None:
         """A helper that the user has configured for git is asked, if nothing else is configured."""
