@@ -45,7 +45,7 @@ PATIENCE = 30.0
 FIRST = 15.0
 """Seconds that a start waits for remotes where nothing is known yet."""
 BESIDE = 3.0
-"""The same, where others are served already: minions are not kept from these."""
+"""The same from when others are served: minions are not kept from these."""
 AGAIN = 600.0
 """Seconds before a repository is made anew once more."""
 DOUBTFUL = 4
@@ -221,9 +221,16 @@ class GitUpdates:
             for watched in self.copies.watched.values()
             if self._sharing.fetches(watched.is_pillar)
         ]
-        first = [d for watched, d in begun if not watched.state]
-        patience = BESIDE if len(first) < len(begun) else FIRST
-        await all_within(self._clock, patience, first)
+        new = [(watched, fetched) for watched, fetched in begun if not watched.state]
+        kinds = {watched.is_pillar for watched, _ in new}
+        since = [self._clock.seconds()] if len(new) < len(begun) else []
+
+        def enough() -> bool:
+            if not since and kinds == {watched.is_pillar for watched, _ in new if watched.state}:
+                since.append(self._clock.seconds())
+            return bool(since) and self._clock.seconds() - since[0] >= BESIDE
+
+        await all_within(self._clock, FIRST, [fetched for _, fetched in new], enough)
 
     def stopService(self) -> None:
         """Ask nobody any more. A fetch that runs ends with its process."""
