@@ -2,26 +2,40 @@
 Who has asked for what is done now, and by which way: the records of jobs say so.
 
 A request is worked on in one context (L{contextvars}); what it begins inherits that, also where it
-goes on without whoever asked. What others do because of it, such as a reaction to its events, has a
-user of its own, and then this says nothing.
+goes on without whoever asked. What others do because of it has a user of its own, and then this
+says nothing, but for reactions: the event that one reacts to names who fired it.
 """
 
 from __future__ import annotations
 
-from contextvars import ContextVar
 from typing import Any
+
+from saltwisted.transports import bus
 
 ASKED = "asked"
 """Where a job's record has it: C{{"by": the way and from where, "node": who was asked}}."""
-_asked: ContextVar[tuple[str, str]] = ContextVar("asked", default=("", ""))
+LONGEST = 300
+"""Characters of a way: those of reactions to reactions name one another."""
 
 
 def asks(user: str, source: str) -> None:
     """From here on this user has asked, by this way and from there."""
-    _asked.set((user, source))
+    bus.ASKED.set((user, source))
 
 
 def origin(user: str, node: str) -> dict[str, Any]:
     """What the record of a job of this user says of that; nothing where nobody has asked."""
-    name, source = _asked.get()
+    name, source = bus.ASKED.get()
     return {ASKED: {"by": source, "node": node}} if source and name == user else {}
+
+
+def named(asked: tuple[str, str]) -> str:
+    """Who has asked, by which way and from where, for people; C{""} if nobody has."""
+    user, source = asked
+    return f"{user[:100]} ({source[:LONGEST]})" if user else ""
+
+
+def reacts(user: str, tag: str, asked: str) -> None:
+    """From here on it is the reactor, as this user, to an event that somebody has fired."""
+    if asked:
+        asks(user, f"a reaction to {tag[:100]} by {asked}"[:LONGEST])

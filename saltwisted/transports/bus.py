@@ -22,6 +22,8 @@ from saltwisted.interfaces import IEventBus
 Receiver = Callable[[str, Mapping[str, Any]], None]
 CAUSE: ContextVar[Any] = ContextVar("event_cause", default=None)
 """What events are fired for just now, for whoever has set it: it is in each of them."""
+ASKED: ContextVar[tuple[str, str]] = ContextVar("event_asked", default=("", ""))
+"""Who has asked for what is done just now, and by which way, from where: it is in each of them."""
 
 
 @frozen
@@ -34,6 +36,7 @@ class Fired:
     @ivar origin: the node where it arose; C{""} is this one.
     @ivar sender: the minion that sent it; C{""} for what no minion did.
     @ivar cause: L{CAUSE} as it was when it was fired, which may be before it is given out.
+    @ivar asked: L{ASKED} likewise.
     @ivar owed: for the reactor: what is written down of it (C{IKeptEvents}).
     """
 
@@ -44,6 +47,7 @@ class Fired:
     sender: str = ""
     cause: Any = None
     owed: Any = None
+    asked: tuple[str, str] = ("", "")
 
 
 class _Subscription:
@@ -95,7 +99,7 @@ class EventBus:
             stamp = datetime.fromtimestamp(self._now(), UTC)
             data = {**data, "_stamp": stamp.isoformat(timespec="microseconds")}
         self.last += 1
-        event = Fired(self.last, tag, data, origin, sender, CAUSE.get(), owed)
+        event = Fired(self.last, tag, data, origin, sender, CAUSE.get(), owed, ASKED.get())
         self._queue.append(event)
         if self._busy:
             return

@@ -18,7 +18,8 @@ from saltwisted.domain.api.watching import Eyes, sight_of
 from saltwisted.domain.eauth import Token
 from saltwisted.domain.firing import may_fire
 from saltwisted.errors import TargetError
-from saltwisted.transports.bus import EventBus
+from saltwisted.transports.bus import ASKED, EventBus
+from saltwisted.web.chunks import DOOR
 from saltwisted.web.events import SLICE, Hub, Listener, Outlet
 from saltwisted.web.exchange import STREAMED, Answer, Endpoint, Exchange, Session
 from saltwisted.web.http import SERVER
@@ -179,10 +180,15 @@ class Listening:
             name.title(): text for name, text in exchange.headers.items() if name not in SECRET
         }
         headers["Remote-Addr"] = exchange.address
+        who = "a signature" if wanted else "somebody"
+        if exchange.session is not None:
+            who = exchange.session.token.name
+        # Of this request alone: each is worked on in a context of its own
+        ASKED.set((who, f"{DOOR}, {exchange.address}"))
         if wanted or exchange.session is not None:
             self.log.info(
                 "{who} does fire {tag} (by the HTTP API, {address})",
-                who="a signature" if exchange.session is None else exchange.session.token.name,
+                who=who,
                 tag=tag,
                 address=exchange.address,
                 foreign=True,

@@ -12,8 +12,10 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.control import RECORDED, ClusterControl
 from saltwisted.domain.operations.table import Caller, in_words
+from saltwisted.transports.deferreds import as_deferred
 from saltwisted.transports.ipc import PeerProcess
 from saltwisted.wire.msgpack import pack, unpack
+from tests.master.reacting import Reacting
 from tests.master.rig import Rig, RigMinion
 
 READS = {"match", "events", "status", "auth.test", "returns"}
@@ -135,6 +137,55 @@ class RecordTests(SynchronousTestCase):
         self.assertEqual(
             found,
             [("fred", port, node)] * 2 + [("fred", api, node)] * 2 + [("fred", None, None)],
+        )
+
+    def test_T_LOG_3_reactions(self) -> None:
+        """
+        T-LOG-3: what is done in reaction to an event names who has fired that, by which way and
+        from where: its receipt, the record of its job, and what reacts to what it does; nobody is
+        named for what a minion or the master has fired.
+        """
+        made = Reacting(
+            self,
+            [{"my/a": "@both.sls"}, {"my/b": "@job.sls"}],
+            {
+                "job.sls": "j:\n  local.test.ping:\n    - tgt: web1\n",
+                "both.sls": "j:\n  local.test.ping:\n    - tgt: web1\n"
+                "r:\n  runner.event.send:\n    - args:\n      - tag: my/b\n",
+            },
+            external_auth={"file": {"^filename": self.users, "fred": ["@runner"]}},
+        )
+        minion = RigMinion(made.rig, "web1").accepted()
+        caller = Caller(source="10.1.2.3", door="the HTTP API", proof=self.fred)
+        args = {"fun": "event.send", "arg": ["my/a"], "kwarg": {}}
+
+        asked = Deferred.fromCoroutine(made.rig.table().call("runner", args, caller, print))
+        made.turn()
+        self.assertTrue(self.successResultOf(asked)["success"])
+        made.fire("my/b")
+        minion.ask("_minion_event", tag="my/b", data={})
+        made.turn()
+
+        fred = "fred (the HTTP API, 10.1.2.3)"
+        again = f"Reactor (a reaction to my/a by {fred})"
+        receipts = self.successResultOf(as_deferred(made.rig.ctx.seams.claims.receipts("my/*")))
+        self.assertEqual(
+            [receipt.what for receipt in receipts],
+            [
+                f"local.test.ping, runner.event.send, for {fred}",
+                f"local.test.ping, for {again}",
+                "local.test.ping",
+                "local.test.ping",
+            ],
+        )
+        self.assertEqual(
+            [job.get("asked", {}).get("by") for job in made.rig.jobs.loads.values()],
+            [
+                f"a reaction to my/a by {fred}",
+                f"a reaction to my/b by {again}",
+                None,
+                None,
+            ],
         )
 
     def test_T_LOG_2_one_line(self) -> None:

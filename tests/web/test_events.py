@@ -423,6 +423,8 @@ class HookTests(EventsTestCase):
         block = {"webhook_signatures": {"deploy": "a long secret"}, "webhook_disable_auth": True}
         api = self.made(block=block)
         lines: list[str] = []
+        asked: list[tuple[str, str]] = []
+        api.rig.bus.subscribe_events("salt/netapi/hook/", lambda event: asked.append(event.asked))
 
         def listen(event: LogEvent) -> None:
             if event.get("always") and " fire " in formatEvent(event):
@@ -438,6 +440,11 @@ class HookTests(EventsTestCase):
         ):
             self.assertEqual(api.ask("POST", path, {}, **how).status, 200)
         way = "(by the HTTP API, 192.0.2.7)"
+        # What reacts to one of them names who has sent it
+        self.assertEqual(
+            asked,
+            [(who, "the HTTP API, 192.0.2.7") for who in ("admin", "a signature", "somebody")],
+        )
         self.assertEqual(
             lines,
             [

@@ -18,6 +18,7 @@ from saltwisted.domain.reactions.chains import Chains, Link
 from saltwisted.domain.reactions.entries import Entry
 from saltwisted.domain.reactions.keeping import Kept, Owed, part_of
 from saltwisted.domain.reactions.pacing import DROP, WAIT, Pacing, kind_of
+from saltwisted.master.asked import named
 from saltwisted.master.automation.pause import Pause
 from saltwisted.master.automation.reactions import Reactions
 from saltwisted.master.automation.telling import OWN, RUN, Telling, Waiting
@@ -231,6 +232,8 @@ class Intake:
             number=event.number,
             age=age,
             came=now - since,
+            # Copies of a minion's event are planned for alike, wherever they come
+            asked="" if of else named(event.asked),
         )
         together: list[Entry] = []
         for entry in entries:

@@ -19,8 +19,9 @@ from saltwisted.domain.claims.words import Came, Claim, NoMajority, Taken
 from saltwisted.domain.reactions.chains import Link
 from saltwisted.domain.reactions.entries import AT_LEAST, AT_MOST
 from saltwisted.domain.reactions.keeping import Kept, occasion_for
-from saltwisted.domain.reactions.reaction import LOCAL, ReactionError, reaction_of
+from saltwisted.domain.reactions.reaction import LOCAL, USER, ReactionError, reaction_of
 from saltwisted.errors import SaltwistedError, WireError
+from saltwisted.master.asked import reacts
 from saltwisted.master.automation.acts import Acts, step_of
 from saltwisted.master.automation.intake import Intake
 from saltwisted.master.automation.looking import Looking
@@ -215,6 +216,9 @@ class Reactor:
             "steps": list(steps),
         }
         what = ", ".join(f"{step['kind']}.{step['fun']}" for step in steps)[:SHOWN]
+        if waiting.asked:
+            plan["asked"] = waiting.asked
+            what = f"{what}, for {waiting.asked}"
         claims, tag, data = self._ctx.seams.claims, waiting.tag, waiting.data
         if not waiting.of:
             key = f"reaction/{self._intake.boot}/{waiting.number}/{waiting.part}"
@@ -262,6 +266,7 @@ class Reactor:
         @param again: it was perhaps begun before, by a life that is over.
         """
         link = waiting.link
+        reacts(str(self._ctx.config.user), waiting.tag, waiting.asked)
         if step["kind"] != LOCAL:
             if self._places.full:
                 why = (
@@ -286,6 +291,8 @@ class Reactor:
         link = waiting.link
         cause = Link(link.trace, link.generation + 1)
         kind, fun = step["kind"], step["fun"]
+        # In a context of its own, since it may have waited for a place
+        reacts(USER, waiting.tag, waiting.asked)
         try:
             await self._acts.call(kind, fun, list(step["arg"]), dict(step["kwarg"]), cause)
         except ReactionError as error:
@@ -353,7 +360,8 @@ class Reactor:
         if "steps" not in plan or "tag" not in plan:
             return
         link = Link(str(plan.get("trace", "")), int(plan.get("generation", 0)))
-        waiting = Waiting(tag=str(plan["tag"]), data={}, link=link)
+        asked = str(plan.get("asked", ""))
+        waiting = Waiting(tag=str(plan["tag"]), data={}, link=link, asked=asked)
         late = self._ctx.now() - float(plan.get("at", 0)) > float(self._ctx.config.publish_window)
         # Where it cannot be told what was begun, another job might be given than was given then
         late = late or claim.is_doubtful

@@ -40,6 +40,7 @@ class Waiting:
     @ivar kept: what is written down of it until it is claimed, or C{None}.
     @ivar age: how many seconds old it was when it was taken up after another life of a node.
     @ivar came: when it came to a node, by this one's clock.
+    @ivar asked: who has fired it, by which way and from where, where that is known and a person.
     """
 
     tag: str
@@ -54,6 +55,7 @@ class Waiting:
     kept: Kept | None = None
     age: float = 0.0
     came: float = 0.0
+    asked: str = ""
 
     @property
     def has_line(self) -> bool:
