@@ -99,14 +99,14 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     except RemoteError as error:
         said = error.message
         if error.name == "UnknownOperation":
-            said = (
-                "this master has no peers: it runs with --role master, and serves its "
-                "directories as they are (log and rollback are there where it serves git)"
-            )
+            said = f"there is no {words[0]!r} on a master that runs alone; {ALONE}"
         console.write_error(f"{said[:1].upper()}{said[1:]}\n")
         return EX_REFUSED
     finally:
         client.close()
+
+
+ALONE = "it serves its directories as they are, and has only what is in git in generations"
 
 
 class Asked:
@@ -167,12 +167,25 @@ def _table(rows: list[list[str]]) -> None:
 
 
 def _status(asked: Asked) -> int:
-    value = {**asked.ask("status"), "git": asked.ask_git("status")["nodes"]}
+    try:
+        value = asked.ask("status")
+    except RemoteError as error:
+        if error.name != "UnknownOperation":
+            raise
+        asked.give(asked.ask_git("status"), _show_alone)
+        return 0
+    value = {**value, "git": asked.ask_git("status")["nodes"]}
     asked.give(value, _show_status)
     troubled = value["clock"] or not value["ready"]
     for share in value["shares"].values():
         troubled = troubled or share["suspended"] or share["held"] or share["alarm"]
     return EX_REFUSED if troubled else 0
+
+
+def _show_alone(value: Mapping[str, Any]) -> None:
+    """Of a master without peers."""
+    console.say(f"node {value['node']} runs alone: {ALONE}")
+    _show_git(value["nodes"])
 
 
 def _show_status(value: Mapping[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -107,3 +108,54 @@ class OptionTests(SynchronousTestCase):
 
         self.assertEqual([args.get("timeout") for _, args in asked], [60.0, None, None, 7.0])
         self.assertEqual([args.get("peer") for _, args in asked], [None, "", "b", None])
+
+
+class AloneTests(SynchronousTestCase):
+    """A master without peers, which knows nothing of C{roots}, but of git."""
+
+    def run_words(self, *words: str) -> tuple[int, str]:
+        """The exit status, and what was printed."""
+        folder = self.mktemp()
+        os.mkdir(folder)
+        with open(f"{folder}/master", "w", encoding="utf-8") as file:
+            file.write("id: m\n")
+        commit = "0123456789abcdef" * 2
+        refs = {"refs/remotes/origin/main": commit}
+        remote = {"pillar": False, "refs": refs, "error": ""}
+        told = {"generation": "g7", "remotes": {"https://git.example/states": remote}}
+
+        class Client:
+            def stream(self, op: str, **args: Any) -> Iterator[Any]:
+                raise RemoteError("UnknownOperation", f"no such operation: {op}")
+                yield
+
+            def call(self, op: str, **args: Any) -> Any:
+                return {"node": "m", "nodes": {"m": told}}
+
+            def close(self) -> None: ...
+
+        lines: list[str] = []
+        self.patch(roots.link, "connect", lambda opts: Client())
+        self.patch(roots.console, "say", lines.append)
+        self.patch(roots.console, "write_error", lines.append)
+        return roots.main([*words, "-c", folder], {}), "\n".join(lines)
+
+    def test_status(self) -> None:
+        """C{status} shows which commits of which repositories it serves."""
+        status, said = self.run_words("status")
+
+        self.assertEqual(status, 0)
+        self.assertIn("node m runs alone: it serves its directories as they are", said)
+        (line,) = (line for line in said.splitlines() if "git.example" in line)
+        self.assertEqual(
+            line.split(), ["m", "g7", "https://git.example/states", "main", "0123456789ab"]
+        )
+        status, said = self.run_words("status", "--json")
+        self.assertEqual(json.loads(said)["nodes"]["m"]["generation"], "g7")
+
+    def test_others(self) -> None:
+        """What needs peers says that there are none."""
+        status, said = self.run_words("conflicts")
+
+        self.assertEqual(status, roots.EX_REFUSED)
+        self.assertIn("There is no 'conflicts' on a master that runs alone; it serves", said)
