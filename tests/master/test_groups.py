@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.eauth import Token
@@ -98,6 +98,44 @@ class GroupsTests(SynchronousTestCase):
         self.asked[0].callback({"ok": False})
         self.assertIs(self.successResultOf(use), None)
         self.assertEqual(self.gone, [("ldap", "fred")])
+
+    def test_T_EAUTH_8_every_node(self) -> None:
+        """
+        T-EAUTH-8: on each of several nodes a group that is taken away is lost within minutes of
+        use, whichever node the token was made on, and although no node tells another.
+        """
+        groups = ["ops", "web"]
+        asked: list[int] = []
+
+        def looking(node: int) -> Groups:
+            def look(eauth: str, username: str) -> Deferred[Any]:
+                asked.append(node)
+                return succeed({"ok": True, "groups": list(groups)})
+
+            return Groups(lambda: self.now, look, self._gone, self._tell)
+
+        nodes = [looking(number) for number in range(3)]
+        taken: float | None = None
+        lost: dict[int, float] = {}
+        for second in range(0, 1800, 10):
+            self.now = 1000.0 + second
+            if second == 900:
+                groups.remove("web")
+                taken = self.now
+            # The second is asked seldom, and the last one hardly ever
+            for number, every in enumerate((10, 60, 600)):
+                if second % every:
+                    continue
+                use = Deferred.fromCoroutine(nodes[number].of(self.token))
+                if "web" not in self.successResultOf(use):
+                    lost.setdefault(number, self.now)
+        assert taken is not None
+        self.assertEqual(sorted(lost), [0, 1, 2])
+        self.assertEqual(set(asked), {0, 1, 2})
+        for number, every in enumerate((10, 60, 600)):
+            # It is asked for again at a use, and what that one gives may still be the old answer
+            self.assertLessEqual(lost[number] - taken, FRESH + 2 * every)
+            self.assertGreaterEqual(lost[number], taken)
 
     def test_login_is_an_answer(self) -> None:
         """A newer login counts before what was answered earlier, also after he was gone."""

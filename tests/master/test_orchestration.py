@@ -434,7 +434,7 @@ class OrchestrationTests(SynchronousTestCase):
         self.successResultOf(d)
 
     def test_T_LOG_1_secret_runner(self) -> None:
-        """T-LOG-1: so it is with runners and functions of the wheel."""
+        """T-LOG-1: so it is with runners and functions of the wheel, and with events they send."""
         canary = "canary-3e"
         d = self.begin()
         jid = self.child.payload["jid"]
@@ -442,6 +442,10 @@ class OrchestrationTests(SynchronousTestCase):
             self.successResultOf(
                 self.ask(op, orchestration=jid, no_log=True, fun=fun, arg=[canary], kwarg={})
             )
+        sent = {"fun": "event.send", "arg": ["site/own", {"pw": canary, "n": 7}], "kwarg": {}}
+        self.successResultOf(self.ask("runner", orchestration=jid, no_log=True, **sent))
+        (told,) = (data for tag, data in self.rig.events if tag == "site/own")
+        self.assertEqual((told["pw"], told["n"]), ("**********", 7))
         self.assertNotIn(canary, repr(self.rig.events))
         self.successResultOf(
             self.ask("runner", orchestration=jid, fun="test.arg", arg=["seen"], kwarg={})
