@@ -14,7 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from saltwisted.config.options import MasterConfig
 from saltwisted.errors import StoreError
 from saltwisted.testing.ports import reserve_ports
-from saltwisted.tools import daemons
+from saltwisted.tools import daemons, takeover
 from saltwisted.tools.ports import listener
 
 LISTENING = """
@@ -23,6 +23,25 @@ sock = socket.create_server(("127.0.0.1", int(sys.argv[1])))
 print("listens", flush=True)
 sys.stdin.read()
 """
+
+
+class ClientsTests(SynchronousTestCase):
+    """What is said before the switch."""
+
+    def told(self, **options: Any) -> list[str]:
+        """Of clients of the API."""
+        config = MasterConfig(**options)
+        found = takeover.problems(config, takeover.Places.of(self.mktemp()), [], "")
+        return [problem.text for problem in found if problem.id == "api-clients"]
+
+    def test_no_clients(self) -> None:
+        """An API without netapi_enable_clients does nothing, and the takeover says so."""
+        for block in ("rest_cherrypy", "rest_twisted"):
+            (text,) = self.told(**{block: {"port": 8000}})
+            self.assertIn(f"{block} is set, but netapi_enable_clients names no client", text)
+            some = {block: {"port": 8000}, "netapi_enable_clients": ["local"]}
+            self.assertEqual(self.told(**some), [])
+        self.assertEqual(self.told(), [])
 
 
 class SaltApiTests(SynchronousTestCase):
