@@ -7,7 +7,7 @@ when the configuration is loaded.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from ipaddress import ip_address
 from typing import Any
 
@@ -169,3 +169,20 @@ def _wrong(name: str, value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         return _NAMES[int]
     return "a port" if name == "port" and value > 65535 else ""
+
+
+def closed_api(value: Callable[[str], Any], clients: Any) -> str:
+    """
+    What is said of an API that does nothing for anybody: since 3006 no client is on by itself.
+
+    @param value: of an option, by its name.
+    @param clients: C{netapi_enable_clients}.
+    """
+    block = next((name for name in BLOCKS if value(name)), "")
+    if not block or clients:
+        return ""
+    return (
+        f"{block} is set, but netapi_enable_clients names no client: the API will refuse every "
+        "job, runner and wheel function, as stock does since 3006. List those that you want: "
+        "[local, local_async, runner, wheel]"
+    )

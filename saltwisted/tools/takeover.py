@@ -21,7 +21,7 @@ from typing import IO, Any
 
 from attrs import asdict, field, frozen
 
-from saltwisted.config.api import BLOCKS
+from saltwisted.config.api import closed_api
 from saltwisted.config.document import parse
 from saltwisted.config.load import OWN_DIR
 from saltwisted.config.options import MasterConfig
@@ -229,7 +229,8 @@ def problems(
 ) -> Iterator[Problem]:
     """What stands in the way, or would be missed after the switch."""
     yield from _taken_ports(config)
-    yield from _closed_api(config)
+    if text := closed_api(config.value, config.netapi_enable_clients):
+        yield Problem(id="api-clients", text=text)
     if os.path.exists(os.path.join(places.pki, "master.pem")):
         with open(os.path.join(places.pki, "master.pem"), "rb") as stream:
             mine = stream.read()
@@ -282,18 +283,6 @@ def problems(
         yield Problem(
             id="job-cache",
             text="the job history stays where master_job_cache keeps it; ours starts empty",
-        )
-
-
-def _closed_api(config: MasterConfig) -> Iterator[Problem]:
-    """An API that answers, and does nothing for anybody: since 3006 no client is on by itself."""
-    block = next((name for name in BLOCKS if config.value(name)), "")
-    if block and not config.netapi_enable_clients:
-        yield Problem(
-            id="api-clients",
-            text=f"{block} is set, but netapi_enable_clients names no client: the API will refuse "
-            "every job, runner and wheel function, as stock does since 3006. List those that you "
-            "want: [local, local_async, runner, wheel]",
         )
 
 
