@@ -182,7 +182,8 @@ def _said_event(event: Any) -> Any:
     tag, data = str(event.get("tag", "")), event.get("data")
     if not isinstance(data, Mapping):
         return {**_own(event), "tag": tag}
-    return {**_own(event), "tag": tag, "data": told_event(tag, data)[1]}
+    shown, said = told_event(tag, data)
+    return {**_own(event), "tag": shown, "data": said}
 
 
 class SecretJobs:

@@ -124,6 +124,10 @@ class SecrecyTests(SynchronousTestCase):
             said = {"ret": result, "len": 3, "_stamp": "now", "jid": JID}
             hidden = {"ret": stars, "len": 3, "_stamp": "now", "jid": JID}
             self.assertEqual(told_event(tag, said), (shown, hidden))
+            # Those who hear of it later hide no less, and no more
+            self.assertEqual(told_event(shown, hidden), (shown, hidden))
+            listed = {"cmd": "_minion_event", "events": [{"tag": tag, "data": said}]}
+            self.assertEqual(discreet(listed)["events"], [{"tag": shown, "data": hidden}])
             whole = {"id": "m1", "cmd": "_minion_event", "tag": tag, "data": said, "more": ["y"]}
             self.assertEqual(
                 told_event(tag, whole),

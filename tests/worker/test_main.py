@@ -16,6 +16,7 @@ from typing import Any
 import msgpack
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.domain.secrecy import STARS
 from saltwisted.wire.msgpack import unpack
 from saltwisted.worker.control import ControlClient
 from saltwisted.worker.exceptions import SaltClientError, SaltReqTimeoutError
@@ -32,9 +33,35 @@ from saltwisted.worker.jobfiles import (
 )
 from saltwisted.worker.process import main
 from saltwisted.worker.process.loader import Loaders
+from saltwisted.worker.unlogged import unlogged
 from tests.worker.test_control import framed
 
 JID = "20260101000000000001"
+
+
+class SecretEventTests(SynchronousTestCase):
+    """What a job of which nobody may see anything fires through its daemon."""
+
+    def test_T_LOG_1_tag(self) -> None:
+        """T-LOG-1: the name of a state goes from the tag of its result, as its texts do."""
+        called: list[tuple[str, dict[str, Any]]] = []
+
+        class Client:
+            def call(self, op: str, **args: Any) -> None:
+                called.append((op, args))
+
+        client: Any = Client()
+        link = main.DaemonLink(client)
+        tag = "salt/state_result/20260701120000000000/m1/"
+        event = {"tag": f"{tag}echo word", "data": {"ret": {"name": "echo word"}}}
+        link.call("fire_event", **event)
+        with unlogged("a job"):
+            link.call("fire_event", **event)
+            link.call("fire_event", tag="site/own", data={"pw": "word"})
+        (_, plain), (_, state), (_, own) = called
+        self.assertEqual(plain, event)
+        self.assertEqual(state, {"tag": tag + STARS, "data": {"ret": {"name": STARS}}})
+        self.assertEqual(own, {"tag": "site/own", "data": {"pw": STARS}})
 
 
 class Case(SynchronousTestCase):

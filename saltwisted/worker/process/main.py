@@ -142,7 +142,8 @@ class DaemonLink:
         @raises TransportClosed: the daemon is gone.
         """
         if op == "fire_event" and silent() and isinstance(args.get("data"), dict):
-            args["data"] = told_event(str(args.get("tag", "")), args["data"])[1]
+            # The tag, too: the name of a state is in it
+            args["tag"], args["data"] = told_event(str(args.get("tag", "")), args["data"])
         return self._client.call(op, **args)
 
     def notify(self, op: str, /, **args: Any) -> None:
