@@ -87,8 +87,15 @@ def told(job: Mapping[str, Any]) -> Mapping[str, Any]:
     """A job or a return as it may be stored and told."""
     if is_secret(job):
         return {**job, **{word: _hidden(job[word]) for word in TOLD if word in job}}
-    if job.get("fun") in ASKED:
+    fun = job.get("fun")
+    if fun in ASKED:
         return {**job, "return": _within(job.get("return"))}
+    if isinstance(fun, (list, tuple)) and any(each in ASKED for each in fun):
+        # A map of the functions' names, or a list
+        found = job.get("return")
+        if isinstance(found, Mapping):
+            found = {name: _within(part) for name, part in found.items()}
+        return {**job, "return": _within(found)}
     return job
 
 

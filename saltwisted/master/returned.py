@@ -4,7 +4,7 @@ What becomes of a return when it is known to be a minion's: it is stored, and an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -37,16 +37,33 @@ def announce(ground: Ground, who: str, load: Mapping[str, Any]) -> None:
     """Fire C{salt/job/<jid>/ret/<id>}, and one error event per failed state of a state run."""
     jid = load["jid"]
     ground.bus.fire(f"salt/job/{jid}/ret/{who}", load)
-    if (
-        load.get("retcode")
-        and load.get("fun") in STATE_FUNS
-        and ground.config.state_events is not None
-    ):
-        result = load.get("return")
-        if isinstance(result, dict):
-            for tag, chunk in result.items():
-                if isinstance(chunk, dict) and chunk.get("result") is False:
-                    ground.bus.fire(
-                        f"salt/job/{jid}/sub/{who}/error/{load['fun']}",
-                        {**chunk, "id": who, "fun": load["fun"], "state": tag},
-                    )
+    if not load.get("retcode") or ground.config.state_events is None:
+        return
+    for fun, result in _state_runs(load):
+        for tag, chunk in result.items():
+            if isinstance(chunk, dict) and chunk.get("result") is False:
+                ground.bus.fire(
+                    f"salt/job/{jid}/sub/{who}/error/{fun}",
+                    {**chunk, "id": who, "fun": fun, "state": tag},
+                )
+
+
+def _state_runs(load: Mapping[str, Any]) -> Iterator[tuple[str, dict[Any, Any]]]:
+    """
+    The functions of a return that apply states, each with its results.
+
+    A job of several functions returns a map of their names, or with C{multifunc_ordered} a list.
+    """
+    fun, result = load.get("fun"), load.get("return")
+    named = [(fun, result)]
+    if isinstance(fun, list):
+        named = [
+            (each, result.get(each) if isinstance(each, str) else None)
+            for each in fun
+            if isinstance(result, dict)
+        ]
+        if isinstance(result, list):
+            named = list(zip(fun, result, strict=False))
+    for each, part in named:
+        if isinstance(each, str) and each in STATE_FUNS and isinstance(part, dict):
+            yield each, part

@@ -81,6 +81,10 @@ class SecrecyTests(SynchronousTestCase):
             ("test.arg", job, job),
         ):  # fmt: skip
             self.assertEqual(told({"fun": fun, "return": value})["return"], hidden, fun)
+            several = {"fun": ["test.ping", fun], "return": {"test.ping": True, fun: value}}
+            self.assertEqual(told(several)["return"], {"test.ping": True, fun: hidden}, fun)
+            in_order = {"fun": ["test.ping", fun], "return": [True, value]}
+            self.assertEqual(told(in_order)["return"], [True, hidden], fun)
 
     def test_T_LOG_1_fired(self) -> None:
         """

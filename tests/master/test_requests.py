@@ -112,6 +112,33 @@ class RequestTests(SynchronousTestCase):
         self.assertEqual((data["return"], data["fun"]), (True, "test.ping"))
         self.assertNotIn("tok", data)
 
+    def test_return_of_several(self) -> None:
+        """
+        A return of several functions of which some failed is acknowledged, whatever it names as
+        functions, and tells of each failed state.
+        """
+        self.rig = Rig(self, state_events=True)
+        self.minion = RigMinion(self.rig, "web1").accepted()
+        states = {"a": {"result": False}, "b": {"result": True}}
+        for fun, found in (
+            (["test.ping", "state.apply"], {"test.ping": True, "state.apply": states}),
+            (["test.ping", "state.apply"], [True, states]),
+            (["state.apply", 5, ["x"]], {"state.apply": states}),
+            (["test.ping"], "no map"),
+            ({"state.apply": 1}, states),
+        ):
+            retcode = {"state.apply": 2}
+
+            answer = self.minion.ask(
+                "_return", jid=JID, fun=fun, retcode=retcode, **{"return": found}
+            )
+
+            self.assertIsNone(answer, fun)
+        errors = [data for tag, data in self.rig.events if "/sub/web1/error/" in tag]
+        self.assertEqual(
+            [(each["fun"], each["state"]) for each in errors], [("state.apply", "a")] * 3
+        )
+
     def test_return_is_acknowledged_when_stored(self) -> None:
         """Before a return is on disk there is no answer and no event."""
         self.rig.jobs.held = []
