@@ -11,15 +11,17 @@ import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-from twisted.internet.defer import maybeDeferred
+from twisted.internet.defer import ensureDeferred, maybeDeferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.config.git import remotes_of
 from saltwisted.config.options import MasterConfig
 from saltwisted.domain.git.mapping import Tip
 from saltwisted.master.fileserver import FileServer
+from saltwisted.master.runners.fileserver import FUNCTIONS
 from saltwisted.stores.git.objects import Repository
 from saltwisted.stores.git.source import GitFiles, GitView, Served
 from saltwisted.worker.git import work
@@ -37,8 +39,8 @@ from tests.harness import (
 
 ASK = """
 import json, os, sys
-import salt.config, salt.fileserver, salt.utils.gitfs
-cases, more = json.loads(sys.argv[2]), json.loads(sys.argv[3])
+import salt.config, salt.fileserver, salt.runners.fileserver as runner, salt.utils.gitfs
+cases, more, calls = map(json.loads, sys.argv[2:5])
 def plain(value):
     return value.decode() if isinstance(value, bytes) else value
 def ask(home, given):
@@ -67,9 +69,24 @@ def ask(home, given):
                 hashed, stat = "", None
             told["hashes"][path] = plain(hashed["hsum"]) if hashed else ""
             told["modes"][path] = stat[0] if stat else None
+    if home.endswith("/plain"):
+        runner.__opts__, runner.__context__ = opts, {}
+        found["calls"] = [getattr(runner, fun)(**kwargs) for fun, kwargs in calls]
     return found
 print(json.dumps({name: ask(f"{sys.argv[1]}/{name}", given) for name, given in cases.items()}))
 """
+CALLS: list[tuple[str, dict[str, str]]] = [
+    *((fun, {}) for fun in ("dir_list", "empty_dir_list", "symlink_list")),
+    *((fun, {"saltenv": "dev"}) for fun in ("dir_list", "empty_dir_list", "symlink_list")),
+    *((fun, {"saltenv": "nowhere"}) for fun in ("dir_list", "empty_dir_list", "symlink_list")),
+    *(("dir_list", {"backend": name}) for name in ("git", "-gitfs", "nosuch")),
+    *((fun, {}) for fun in ("lock", "clear_lock")),
+    *((fun, {"backend": name}) for fun in ("lock", "clear_lock") for name in ("git", "nosuch")),
+    *((fun, {"remote": name}) for fun in ("lock", "clear_lock") for name in ("*", "nosuch")),
+    # The last: stock lists nothing until the next update
+    *(("clear_cache", options) for options in ({}, {"backend": "git"}, {"backend": "nosuch"})),
+]
+"""Of the runner C{fileserver}."""
 CASES: dict[str, dict[str, Any]] = {
     "plain": {},
     "root": {"gitfs_root": "states"},
@@ -177,6 +194,7 @@ class CompareTests(SynchronousTestCase):
                 os.path.join(self.home, "stock"),
                 json.dumps(cases),
                 json.dumps(more),
+                json.dumps(CALLS),
             ],
             env={**ENVIRON, "PYTHONPATH": ""},
             capture_output=True,
@@ -217,6 +235,14 @@ class CompareTests(SynchronousTestCase):
                 hashed, numbers = self.value(server.file_hash_and_stat("|" + path, env))
                 told["hashes"][path] = hashed["hsum"] if hashed else ""
                 told["modes"][path] = numbers[0] if numbers else None
+
+        async def complain(text: str) -> None:
+            """Who calls from a shell hears it beside the answer."""
+
+        run: Any = SimpleNamespace(ctx=SimpleNamespace(files=server), complain=complain)
+        found["calls"] = [
+            self.value(ensureDeferred(FUNCTIONS[fun](run, **kwargs))) for fun, kwargs in CALLS
+        ]
         return found
 
     def value(self, answer: Any) -> Any:
@@ -224,13 +250,20 @@ class CompareTests(SynchronousTestCase):
         return self.successResultOf(maybeDeferred(lambda: answer))
 
     def test_alike(self) -> None:
-        """For each mapping: the same environments, files, directories, links, hashes and modes."""
+        """
+        For each mapping: the same environments, files, directories, links, hashes and modes; and
+        what the runner says of them, of locks and of the cache.
+        """
         given = {name: self.options(case) for name, case in CASES.items()}
         more = [self.first, self.first[:9], "nowhere-else"]
         stock = self.stock(given, more)
+        said = stock["plain"].pop("calls")
         for name, theirs in stock.items():
             mine = self.ours(given[name], more)
             self.assertEqual(mine["envs"], theirs["envs"], name)
+            if name == "plain":
+                for call, answer, expected in zip(CALLS, mine["calls"], said, strict=True):
+                    self.assertEqual(answer, expected, call)
             for env in theirs:
                 if env != "envs":
                     for what in theirs[env]:
