@@ -203,6 +203,9 @@ class PrivilegeTests(SynchronousTestCase):
 
         for daemon, path in ((master, f"{master.pki}/master.pem"), (minion, minion_key(minion))):
             known = forms(path)
+            # Idle workers end after some seconds; a daemon that stands still ends none
+            os.kill(daemon.pid, signal.SIGSTOP)
+            self.addCleanup(os.kill, daemon.pid, signal.SIGCONT)
             processes = family(daemon.pid)
             self.assertGreaterEqual(len(processes), 3, daemon.name)
             own = memory(processes[0])

@@ -20,6 +20,7 @@ from saltwisted.master.function_table import FunctionTable
 from saltwisted.master.loneclaims import LoneClaims
 from saltwisted.master.seams import Seams
 from saltwisted.testing.functions import FakeFunctions
+from saltwisted.transports import turns
 from tests.master.rig import Rig
 
 START = 1_800_000_000
@@ -352,6 +353,20 @@ class AskTests(ScheduleCase):
             self.assertIn(name, said)
 
         self.assertEqual(rig.asks.listed(), before)
+
+    def test_asked_at_the_start(self) -> None:
+        """Who asks while the entries are still being read is answered when they have been."""
+        entries = {name: {"function": "test.arg", "minutes": 5} for name in "abc"}
+        rig = ScheduleRig(self, schedule=entries)
+        self.patch(turns, "PORTION", -1.0)
+        rig.schedule.startService()
+        self.addCleanup(self.stop, rig)
+
+        listing = Deferred.fromCoroutine(rig.asks.call("list", "fred"))
+        self.assertNoResult(listing)
+        rig.clock.pump([0] * 50)
+
+        self.assertEqual(sorted(self.successResultOf(listing)["schedule"]), ["a", "b", "c"])
 
     def test_runner(self) -> None:
         """Runners do the same, in stock's words."""

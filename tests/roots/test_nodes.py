@@ -242,7 +242,7 @@ class ConflictTests(NodesCase):
             lines = [line for line in said if "changed on two masters at once" in line]
             self.assertEqual(len(lines), 2, said)
             self.assertIn("file/base/0: x.sls: changed", lines[0])
-            self.assertIn("the change of a is not served", lines[0])
+            self.assertIn("the change of a is kept, but not served", lines[0])
             await a.share.orders.resolve(b"x.sls", lost[1].dot, "root")
             await until(lambda: b.read("x.sls") == b"from a\n")
             await self.settle()

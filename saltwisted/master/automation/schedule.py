@@ -83,7 +83,7 @@ class MasterSchedule:
         self._began = False
         self._fresh = True
         self._busy = False
-        self._unlooked = self._unread = self._unremarked = False
+        self._unlooked = self._unread = self._unremarked = self._known = False
         self._waiting: list[Deferred[None]] = []
         self._timer: IDelayedCall | None = None
 
@@ -125,6 +125,15 @@ class MasterSchedule:
         done: Deferred[None] = Deferred()
         self._waiting.append(done)
         self._look()
+        return done
+
+    def known(self) -> Deferred[None]:
+        """Fires when the entries have been read that there were at the start."""
+        done: Deferred[None] = Deferred()
+        if self._known or not self._busy:
+            done.callback(None)
+        else:
+            self._waiting.append(done)
         return done
 
     @property
@@ -198,6 +207,7 @@ class MasterSchedule:
             if not self._began:
                 return
             yield
+        self._known = True
         self._acts.update(self._read_acts)
         self._restored &= self.book.entries.keys()
         self.records.forget_others()

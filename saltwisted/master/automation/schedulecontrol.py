@@ -45,6 +45,8 @@ class ScheduleControl:
         @raises ScheduleError: it cannot be done; nothing has changed.
         @raises StoreError: it is not on disk.
         """
+        # Who asks while the master starts would not see, or would replace, what is not read yet
+        await self._schedule.known()
         if func == "list":
             return {"schedule": self.listed()}
         if func in VIEWS:
