@@ -84,8 +84,8 @@ class IKeyStore(Protocol):
 class IRequestServer(Protocol):
     """A transport that receives requests and takes one reply for each."""
 
-    def listen(self, handler: Callable[[bytes, str, Callable[[bytes], None]], None]) -> None:
-        """C{handler(frame, peer_address, reply)}; C{reply} is called once, at any time later."""
+    def listen(self, handler: Callable[..., None]) -> None:
+        """C{handler(frame or a view of it, peer_address, reply)}; C{reply} is called once, later."""
 
     @property
     def port(self) -> int:
@@ -520,7 +520,7 @@ class IVouching(Protocol):
 class IGate(Protocol):
     """Whether a request may be looked at now."""
 
-    def keeps(self, frame: bytes, peer: str, reply: Callable[[bytes], None]) -> bool:
+    def keeps(self, frame: bytes | memoryview, peer: str, reply: Callable[[bytes], None]) -> bool:
         """Take a request over that has to wait; it comes back by itself."""
 
 

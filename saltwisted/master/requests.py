@@ -94,7 +94,7 @@ class Requests:
         """Answer nobody any more."""
         self._closed = True
 
-    def handle(self, frame: bytes, peer: str, reply: Reply) -> None:
+    def handle(self, frame: bytes | memoryview, peer: str, reply: Reply) -> None:
         """Answer one frame; C{reply} is called exactly once, now or later."""
         if self._closed:
             self._counters["refused:closed"] += 1
@@ -125,14 +125,32 @@ class Requests:
         if session is None:
             raise AuthenticationError("no-session")
         if len(request.blob) > LARGE:
-            # Checking and opening megabytes takes longer than others may be kept waiting
-            others = self._ctx.sessions.others(session)
-            opening = self._ctx.pool(self._open, session, request.blob, others)
-            judged = opening.addCallback(self._opened, session, request, peer, reply)
-            answered = judged.addErrback(self._refused, peer, reply)
-            let_go(answered, self.log, "no reply to a large request")
+            self._open_large(session, request, peer, reply)
             return
         self._opened(self._open(session, request.blob), session, request, peer, reply)
+
+    def _open_large(
+        self, session: MinionSession, request: SealedRequest, peer: str, reply: Reply
+    ) -> None:
+        """
+        Open it in a thread: to check and unpack megabytes takes longer than others may be kept
+        waiting, and so does it to free what was unpacked.
+        """
+        ctx = self._ctx
+        kept: list[Any] = []
+
+        def opened(result: tuple[MinionSession, Any]) -> None:
+            kept.append(result)
+            self._opened(result, session, request, peer, answer)
+
+        def answer(data: bytes) -> None:
+            reply(data)
+            # In another turn, when nobody else holds it any more
+            ctx.clock.callLater(0, ctx.pool, kept.clear)
+
+        opening = ctx.pool(self._open, session, request.blob, ctx.sessions.others(session))
+        answered = opening.addCallback(opened).addErrback(self._refused, peer, reply)
+        let_go(answered, self.log, "no reply to a large request")
 
     def _refused(self, failure: Failure, peer: str, reply: Reply) -> None:
         error = failure.value

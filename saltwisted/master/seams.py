@@ -263,7 +263,7 @@ class LoneGit:
 class LoneGate:
     """There is nobody to catch up with."""
 
-    def keeps(self, frame: bytes, peer: str, reply: Callable[[bytes], None]) -> bool:
+    def keeps(self, frame: bytes | memoryview, peer: str, reply: Callable[[bytes], None]) -> bool:
         """No request waits."""
         return False
 

@@ -163,7 +163,7 @@ class Sessions:
         return [lent for lent in valid if lent.key != session.key]
 
     def open(
-        self, session: MinionSession, blob: bytes, others: Sequence[Lent] | None = None
+        self, session: MinionSession, blob: bytes | memoryview, others: Sequence[Lent] | None = None
     ) -> tuple[MinionSession, Any]:
         """
         Open a request of a minion; the session that comes back holds the key that did it.

@@ -23,7 +23,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from saltwisted.errors import AuthenticationError, WireError
 from saltwisted.interfaces import Entropy
-from saltwisted.wire.msgpack import pack, unpack, unpack_raw
+from saltwisted.wire.longpack import at_once, unpacking
+from saltwisted.wire.msgpack import LARGE, pack, unpack, unpack_raw
 
 __all__ = [
     "SessionKey",
@@ -151,7 +152,7 @@ def seal(key: SessionKey, value: Any, iv: bytes, nonce: str = "") -> bytes:
     return seal_packed(key, pack(value), iv, nonce)
 
 
-def open_packed(key: SessionKey, blob: bytes, nonce: str | None = None) -> bytes:
+def open_packed(key: SessionKey, blob: bytes | memoryview, nonce: str | None = None) -> bytes:
     """
     Verify and decrypt; what comes back is msgpack.
 
@@ -160,14 +161,18 @@ def open_packed(key: SessionKey, blob: bytes, nonce: str | None = None) -> bytes
     @raises AuthenticationError: the HMAC or the nonce is wrong.
     @raises WireError: the blob is sealed with this key but malformed.
     """
-    if blob.__class__ is not bytes or len(blob) < IV_BYTES + 16 + MAC_BYTES:
+    kind = blob.__class__
+    if (kind is not bytes and kind is not memoryview) or len(blob) < IV_BYTES + 16 + MAC_BYTES:
         raise AuthenticationError("blob")
+    if kind is bytes and len(blob) > LARGE:
+        # Its parts need no copies of their own
+        blob = memoryview(blob)
     data = blob[:-MAC_BYTES]
     if not compare_digest(key.mac(data), blob[-MAC_BYTES:]):
         raise AuthenticationError("hmac")
     if len(data) % 16:
         raise WireError("blocks")
-    aes = Cipher(key.algorithm, modes.CBC(data[:IV_BYTES])).decryptor()
+    aes = Cipher(key.algorithm, modes.CBC(bytes(data[:IV_BYTES]))).decryptor()
     plain = aes.update(data[IV_BYTES:])
     pad = plain[-1]
     if not 0 < pad <= 16:
@@ -184,11 +189,12 @@ def open_packed(key: SessionKey, blob: bytes, nonce: str | None = None) -> bytes
     return plain[8:-pad]
 
 
-def open_sealed(key: SessionKey, blob: bytes, nonce: str | None = None) -> Any:
+def open_sealed(key: SessionKey, blob: bytes | memoryview, nonce: str | None = None) -> Any:
     """
     Open a blob and decode it with Salt's text guess; see L{open_packed}.
     """
-    return unpack(open_packed(key, blob, nonce))
+    packed = open_packed(key, blob, nonce)
+    return unpack(packed) if len(packed) <= LARGE else at_once(unpacking(packed, unpack))
 
 
 def open_raw(key: SessionKey, blob: bytes, nonce: str | None = None) -> Any:

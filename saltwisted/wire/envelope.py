@@ -28,7 +28,7 @@ from saltwisted.wire.crypticle import (
     seal_into,
     sealed_size,
 )
-from saltwisted.wire.msgpack import guess, pack, pack_bin, unpack, unpack_raw
+from saltwisted.wire.msgpack import LARGE, guess, pack, pack_bin, unpack, unpack_raw
 from saltwisted.wire.rsa import OAEP_SHA1, PKCS1V15_SHA1, PrivateKey, PublicKey
 
 VERSION = 3
@@ -64,11 +64,11 @@ class SealedRequest:
     A request under a session key.
 
     @ivar id: the minion id that it claims; the load must repeat it.
-    @ivar blob: to be opened with that minion's session key.
+    @ivar blob: to be opened with that minion's session key; a large one is a part of the frame.
     """
 
     id: str
-    blob: bytes = field(repr=False)
+    blob: bytes | memoryview = field(repr=False)
     version: int = VERSION
     enc_algo: str = OAEP_SHA1
     sig_algo: str = PKCS1V15_SHA1
@@ -94,13 +94,20 @@ def _name(value: Any, default: str) -> str:
         raise WireError("algorithm name") from error
 
 
-def decode_request(frame: bytes, max_clear: int = MAX_CLEAR) -> ClearRequest | SealedRequest:
+def decode_request(
+    frame: bytes | memoryview, max_clear: int = MAX_CLEAR
+) -> ClearRequest | SealedRequest:
     """
-    Read the outer map of a request. Nothing inside a sealed load is looked at.
+    Read the outer map of a request. Nothing inside a sealed load is looked at, and a large one is
+    not copied.
 
     @raises WireError: not a request; Salt answers L{BAD_LOAD}.
     """
-    request = unpack_raw(frame)
+    request: Any = None
+    if len(frame) > LARGE:
+        request = _large_sealed(memoryview(frame))
+    if request is None:
+        request = unpack_raw(frame if frame.__class__ is bytes else bytes(frame))
     if request.__class__ is not dict:
         raise WireError("envelope")
     enc = request.get(b"enc")
@@ -108,7 +115,9 @@ def decode_request(frame: bytes, max_clear: int = MAX_CLEAR) -> ClearRequest | S
     version = _version(request.get(b"version", 0))
     if enc == b"aes":
         minion = request.get(b"id", b"")
-        if load.__class__ is not bytes or minion.__class__ is not bytes or len(minion) > MAX_ID:
+        if load.__class__ is not bytes and load.__class__ is not memoryview:
+            raise WireError("envelope")
+        if minion.__class__ is not bytes or len(minion) > MAX_ID:
             raise WireError("envelope")
         try:
             name = str(minion, "utf-8")
@@ -128,6 +137,47 @@ def decode_request(frame: bytes, max_clear: int = MAX_CLEAR) -> ClearRequest | S
             raise WireError("load")
         return ClearRequest(guess(load), version)
     raise WireError("enc")
+
+
+_RAW = {0xC4: 1, 0xC5: 2, 0xC6: 4, 0xD9: 1, 0xDA: 2, 0xDB: 4}
+"""Bytes of the length of raw, by how it begins."""
+
+
+def _large_sealed(frame: memoryview) -> dict[bytes, Any] | None:
+    """
+    The outer map of a request whose load is raw and large: a part of the frame.
+
+    @return: C{None}: it is of another form, or malformed.
+    """
+    entries: list[Any] = []
+    try:
+        if frame[0] & 0xF0 != 0x80:
+            return None
+        at = 1
+        for _ in range(2 * (frame[0] & 0x0F)):
+            first = frame[at]
+            at += 1
+            if first <= 0x7F:
+                entries.append(first)
+                continue
+            if 0xA0 <= first <= 0xBF:
+                size = first - 0xA0
+            elif width := _RAW.get(first, 0):
+                size = int.from_bytes(frame[at : at + width], "big")
+                at += width
+            else:
+                return None
+            value = frame[at : at + size]
+            at += size
+            if at > len(frame):
+                return None
+            is_load = len(entries) % 2 and entries[-1] == b"load"
+            entries.append(value if is_load and size > LARGE else bytes(value))
+    except IndexError:
+        return None
+    if at != len(frame):
+        return None
+    return dict(zip(entries[::2], entries[1::2], strict=True))
 
 
 def encode_clear_request(load: dict[str, Any], version: int = VERSION) -> bytes:

@@ -44,8 +44,14 @@ PLAIN_ELEMENTS = 4096
 SMALL = 600
 """Below this many bytes guessing in Python is as fast as the detour around it."""
 
+LARGE = 64 * 1024
+"""Bytes from which on it is worth while not to look at all of them at once."""
+
+FEW = 1000
+"""Elements of a large message that are looked at before all its bytes are."""
+
 _NOT_A_HEADER = bytes(b for b in range(256) if not (0x80 <= b <= 0x9F or 0xDC <= b <= 0xDF))
-_WRONG = (
+WRONG = (
     ValueError,
     TypeError,
     OverflowError,
@@ -191,9 +197,45 @@ def _load(data: bytes, **options: Any) -> Any:
     return unpackb(data, strict_map_key=False, timestamp=3, **options)
 
 
-def _deep(data: bytes) -> bool:
+def _check_depth(data: bytes, value: Any) -> None:
+    """
+    @raises WireError: nested too deeply.
+    """
+    size = len(data)
+    if size <= LARGE:
+        if size > MAX_DEPTH and len(data.translate(None, _NOT_A_HEADER)) > MAX_DEPTH:
+            _measure(value)
+    elif not _is_shallow(value) and _has_many_headers(data):
+        _measure(value)
+
+
+def _has_many_headers(data: bytes) -> bool:
     """Whether there are enough container headers in the bytes to nest too deeply."""
-    return len(data) > MAX_DEPTH and len(data.translate(None, _NOT_A_HEADER)) > MAX_DEPTH
+    found = 0
+    for start in range(0, len(data), LARGE):
+        found += len(data[start : start + LARGE].translate(None, _NOT_A_HEADER))
+        if found > MAX_DEPTH:
+            return True
+    return False
+
+
+def _is_shallow(value: Any) -> bool:
+    """Whether a look at its first few elements shows all that there are, and nothing too deep."""
+    level, room = [value], FEW
+    for _ in range(MAX_DEPTH):
+        below: list[Any] = []
+        for one in level:
+            kind = one.__class__
+            if kind is list or kind is dict:
+                room -= len(one)
+                if room < 0:
+                    return False
+                inside = one if kind is list else one.values()
+                below += [x for x in inside if x.__class__ is list or x.__class__ is dict]
+        if not below:
+            return True
+        level = below
+    return False
 
 
 def _measure(value: Any) -> None:
@@ -247,10 +289,9 @@ def unpack_raw(data: bytes) -> Any:
     """
     try:
         value = _load(data, raw=True, ext_hook=_ext_raw)
-    except _WRONG as error:
+    except WRONG as error:
         raise WireError("msgpack") from error
-    if _deep(data):
-        _measure(value)
+    _check_depth(data, value)
     return value
 
 
@@ -264,10 +305,9 @@ def unpack_bin(data: bytes) -> Any:
     """
     try:
         value = _load(data, raw=False, ext_hook=_ext_raw)
-    except _WRONG as error:
+    except WRONG as error:
         raise WireError("msgpack") from error
-    if _deep(data):
-        _measure(value)
+    _check_depth(data, value)
     return value
 
 
@@ -326,10 +366,31 @@ def _fast(data: bytes) -> Any:
                 missing -= 1
         if missing:
             raise LookupError
-    if b"\xc4" in rest or b"\xc5" in rest or b"\xc6" in rest:
-        # Perhaps a peer that uses bin types: those would have to be guessed too.
+    if (b"\xc4" in rest or b"\xc5" in rest or b"\xc6" in rest) and _has_bytes(value, len(found)):
+        # A peer that uses bin types: those have to be guessed too.
         raise LookupError
     return value
+
+
+def _has_bytes(value: Any, known: int) -> bool:
+    """Whether there are bytes in it, other than so many among the values of the outermost map."""
+    waiting: list[Any] = [(value,)]
+    if known:
+        inside = value.values()
+        if sum(1 for each in inside if each.__class__ is bytes) != known:
+            return True
+        waiting = [value, [each for each in inside if each.__class__ is not bytes]]
+    while waiting:
+        for each in waiting.pop():
+            kind = each.__class__
+            if kind is dict:
+                waiting.append(each)
+                waiting.append(each.values())
+            elif kind is list:
+                waiting.append(each)
+            elif kind is bytes:
+                return True
+    return False
 
 
 def unpack(data: bytes) -> Any:
@@ -343,16 +404,14 @@ def unpack(data: bytes) -> Any:
         if len(data) > SMALL:
             try:
                 value = _fast(data)
-                if _deep(data):
-                    _measure(value)
+                _check_depth(data, value)
                 return value
             except (LookupError, UnicodeDecodeError):
                 pass
             finally:
                 _noted.found.clear()
         value = _load(data, raw=True, ext_hook=_ext_guess)
-        if _deep(data):
-            _measure(value)
+        _check_depth(data, value)
         return guess(value)
-    except _WRONG as error:
+    except WRONG as error:
         raise WireError("msgpack") from error

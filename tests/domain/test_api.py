@@ -14,7 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.api import bodies, compressing, lowstate, packing, parcels, pieces
 from saltwisted.domain.api.problems import Problem
-from saltwisted.wire.msgpack import pack, unpack_bin
+from saltwisted.wire.msgpack import pack, pack_bin, unpack_bin
 
 TEXTS = st.text(alphabet='a"\\\n\u00e4\u20ac', max_size=12)
 VALUES = st.recursive(
@@ -101,6 +101,19 @@ class PiecesTests(SynchronousTestCase):
         self.assertEqual(made, json.dumps(plain, ensure_ascii=False))
         self.assertEqual(packed, pack(plain))
         self.assertEqual(bodies.yaml_text(known), bodies.yaml_text(entries))
+
+    def test_long_texts(self) -> None:
+        """A text of megabytes goes in steps of bounded work, and is what it is as a whole."""
+        for text in ("x" * 1_000_000, "\u00e9\U0001f9c2\udcff" * 300_000, "x" * (pieces.TEXT + 1)):
+            value = {"before": 1, "in": [text], "after": text}
+            for by in (pack, pack_bin):
+                made = list(packing.packing(value, by))
+
+                self.assertEqual(b"".join(made), by(value))
+                self.assertLessEqual(max(map(len, made)), 4 * pieces.TEXT)
+            self.assertNotIn(b"", packing.packed(value))
+        with self.assertRaises(TypeError):
+            list(packing.packed("\ud800" * pieces.TEXT * 2))
 
     def test_weighed_large(self) -> None:
         """What is more than a piece is not taken for one."""

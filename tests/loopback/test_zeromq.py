@@ -20,7 +20,7 @@ from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
 from saltwisted.errors import RequestTimeout, TransportClosed
-from saltwisted.transports.zeromq import dealer
+from saltwisted.transports.zeromq import dealer, router
 from saltwisted.transports.zeromq.dealer import DealerClient
 from saltwisted.transports.zeromq.fairness import ZeroMQ
 from saltwisted.transports.zeromq.publisher import PubServer
@@ -243,6 +243,40 @@ class RequestTests(Rig):
         await until(lambda: len(held) == 16)
 
         self.assertEqual(server.unanswered, 8)
+
+    async def test_large_are_bounded(self) -> None:
+        """
+        So many bytes of large requests are in hand at once; a large one is not copied. Those that
+        are answered, or lost in their handler, are no longer held.
+        """
+        self.patch(router, "MOST_HELD", 1_000_000)
+        held: list[Any] = []
+        frames: list[Any] = []
+
+        def handler(frame: bytes | memoryview, _: str, reply: Any) -> None:
+            frames.append(frame)
+            if bytes(frame[:4]) == b"lost":
+                raise ValueError("lost")
+            held.append(reply)
+
+        server = self.router(handler, per_client=99)
+        peer = self.peer(zmq.DEALER, server.port)
+        for start in (b"lost", b"kept", b"kept", b"kept"):
+            peer.send_multipart([b"", start + b"x" * 500_000])
+        peer.send_multipart([b"", b"small"])
+
+        await until(lambda: len(held) == 2)
+        await deferLater(reactor, 0.05)
+        self.assertEqual(len(held), 2)
+        held[0](b"ok")
+        await until(lambda: len(held) == 3)
+        held[1](b"ok")
+        held[2](b"ok")
+        await until(lambda: len(held) == 4)
+
+        self.assertEqual([type(frame) for frame in frames], 4 * [memoryview] + [bytes])
+        self.assertEqual(server.dropped["unanswered"], 1)
+        self.assertEqual(len(self.flushLoggedErrors(ValueError)), 1)
 
     async def test_bad_framing(self) -> None:
         """Messages that are not requests are counted, and the server goes on."""

@@ -305,7 +305,7 @@ class Rig:
         """What stands beside this master; to be replaced by a rig with peers."""
         return alone
 
-    def ask(self, frame: bytes, peer: str = "127.0.0.1") -> list[bytes]:
+    def ask(self, frame: bytes | memoryview, peer: str = "127.0.0.1") -> list[bytes]:
         """Send a frame; the answers so far (at most one comes ever)."""
         replies: list[bytes] = []
         self.requests.handle(frame, peer, replies.append)

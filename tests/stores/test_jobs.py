@@ -13,16 +13,19 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from threading import current_thread
 from typing import Any
 
 from twisted.internet.defer import Deferred, gatherResults
 from twisted.logger import Logger, formatEvent
 
+from saltwisted.domain.api.pieces import TEXT
 from saltwisted.errors import StoreError
 from saltwisted.stores.jobs import check as jobcheck
 from saltwisted.stores.jobs import listing, longpacking
 from saltwisted.stores.jobs.store import JobStore
 from saltwisted.stores.jobs.table import MIGRATIONS
+from saltwisted.stores.jobs.writes import ReturnWrite
 from tests.stores.support import FolderTestCase, ThreadReactor
 
 JID = "20260701120000000000"
@@ -123,6 +126,29 @@ class JobStoreTests(FolderTestCase):
         self.assertEqual(self.get(self.store.returns(JID))["web2"]["return"], value)
         with self.assertRaises(StoreError):
             self.get(self.store.save_return(load("web3", value=[*range(9000), object()])))
+
+    def test_long_text(self) -> None:
+        """A text of megabytes is packed in many turns, too, and joined by the writer's thread."""
+        self.patch(longpacking, "PORTION", 0.0)
+        threads: list[str] = []
+        join = ReturnWrite.join
+
+        def joined(write: ReturnWrite) -> None:
+            if write.pieces:
+                threads.append(current_thread().name)
+                self.assertLessEqual(max(map(len, write.pieces)), 4 * TEXT)
+            join(write)
+
+        self.patch(ReturnWrite, "join", joined)
+        text = "a line of the log: \u00e9\n" * 100_000
+
+        self.assertEqual(self.save(load("web1", value=text)), [True])
+        self.restart()
+
+        self.assertEqual(threads, ["jobs-write"])
+        self.assertEqual(self.get(self.store.returns(JID))["web1"]["return"], text)
+        with self.assertRaises(StoreError):
+            self.get(self.store.save_return(load("web3", value="\ud800" * 2_000_000)))
 
     def test_unknown(self) -> None:
         """A job that is not there is C{None} and has no returns."""

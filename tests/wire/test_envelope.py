@@ -3,6 +3,8 @@ from __future__ import annotations
 import gzip
 from typing import Any
 
+import msgpack as library
+from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.errors import AuthenticationError, WireError
@@ -34,6 +36,63 @@ from tests.wire.recorded import VERSIONS, Dice, key, plain, private, recorded
 
 IV = bytes(16)
 NONCE = "ab" * 16
+
+
+class LargeTests(SynchronousTestCase):
+    """Large requests are read where they lie."""
+
+    BLOB = bytes(range(256)) * 1024
+
+    def test_in_place(self) -> None:
+        """The load of a large sealed request is a part of the frame; all else is as in a small."""
+        frame = encode_sealed_request("web1", self.BLOB, "OAEP-SHA224", "PKCS1v15-SHA224")
+        small = decode_request(
+            encode_sealed_request("web1", b"x", "OAEP-SHA224", "PKCS1v15-SHA224")
+        )
+        for given in (frame, memoryview(frame)):
+            request = decode_request(given)
+
+            assert isinstance(request, SealedRequest)
+            assert isinstance(request.blob, memoryview)
+            self.assertIs(request.blob.obj, frame)
+            self.assertEqual(request.blob, self.BLOB)
+            self.assertEqual(evolve(request, blob=b"x"), small)
+
+    def test_other_forms(self) -> None:
+        """Bin types, another order, unknown fields, a map with a long head: all are read."""
+        load = {"version": 3, "x": None, "id": "web1", "enc": "aes", "load": self.BLOB}
+        short = {key: value for key, value in load.items() if key != "x"}
+        for frame in (
+            pack(load),
+            pack(short),
+            library.packb(short, use_bin_type=True),
+            b"\xdf\0\0\0\4" + pack(short)[1:],
+            pack({**short, "version": "3"}),
+        ):
+            request = decode_request(memoryview(frame))
+
+            assert isinstance(request, SealedRequest)
+            self.assertEqual(
+                (request.id, request.version, bytes(request.blob)), ("web1", 3, self.BLOB)
+            )
+
+    def test_malformed(self) -> None:
+        """Frames that are cut off, go on too long or have other types are refused."""
+        good = encode_sealed_request("web1", self.BLOB)
+        for bad in (
+            good[:-1],
+            good[:200_000],
+            good + b"\1",
+            b"\x8f" + good[1:],
+            pack({"enc": "aes", "load": [self.BLOB], "id": "web1"}),
+            pack({"enc": "aes", "load": self.BLOB, "id": 7}),
+            pack({"enc": "aes", "load": self.BLOB, "id": "x" * 2000}),
+            pack({"enc": "clear", "load": self.BLOB}),
+            pack({"enc": self.BLOB, "load": self.BLOB}),
+            pack(self.BLOB),
+        ):
+            with self.assertRaises(WireError):
+                decode_request(memoryview(bad))
 
 
 class RecordedTests(SynchronousTestCase):

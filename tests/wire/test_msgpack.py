@@ -7,6 +7,7 @@ import msgpack as library
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.errors import WireError
+from saltwisted.wire import msgpack
 from saltwisted.wire.msgpack import (
     MAX_DEPTH,
     PLAIN_ELEMENTS,
@@ -114,6 +115,21 @@ class GuessTests(SynchronousTestCase):
 
             self.assertEqual(unpack(sent), {"a": "x" * size, "tok": BINARY, "b": ["y"]})
 
+    def test_no_guess_without_need(self) -> None:
+        """A byte that could begin a bin type is no reason to guess, unless bytes came of it."""
+        floats = {"text": "t" * 5000, "n": [{"f": 1.5 + n / 7, "tok": "x"} for n in range(500)]}
+        data = pack({"tok": BINARY, **floats})
+        self.assertIn(b"\xc4", data)
+        binary = library.packb({**floats, "b": [{"k": b"y"}]}, use_bin_type=True)
+        key = library.packb({**floats, "b": [{b"k": "y"}]}, use_bin_type=True)
+        outermost = library.packb({**floats, "b": b"y", "tok": BINARY}, use_bin_type=True)
+
+        self.assertEqual(unpack(binary), {**floats, "b": [{"k": "y"}]})
+        self.assertEqual(unpack(key), {**floats, "b": [{"k": "y"}]})
+        self.assertEqual(unpack(outermost), {**floats, "b": "y", "tok": BINARY})
+        self.patch(msgpack, "guess", None)
+        self.assertEqual(unpack(data), {"tok": BINARY, **floats})
+
     def test_binary_in_a_large_map(self) -> None:
         """Binary values of the outermost map survive the fast way, the same bytes twice too."""
         value = {"tok": BINARY * 8, "again": BINARY * 8, "text": "t" * 5000, "n": [1, {"x": "y"}]}
@@ -183,6 +199,17 @@ class BoundsTests(SynchronousTestCase):
             self.refused(head * bad + b"\xc0")
             self.refused(head * 100_000 + b"\xc0")
             self.refused(head * bad + b"\xda\x10\x00" + b"x" * 4096)
+
+    def test_depth_of_large_messages(self) -> None:
+        """Where not all elements or bytes are looked at, the limit is the same."""
+        text = b"\xdb\0\x04\0\0" + b"x" * 0x40000
+        many = b"\xdc\x07\xd0" + b"\x01" * 1999
+        for before in (b"\x92" + text, many):
+            for decode in self.decoders:
+                decode(before + b"\x91" * (MAX_DEPTH - 2) + b"\xc0")
+            self.refused(before + b"\x91" * (MAX_DEPTH + 1) + b"\xc0")
+            self.refused(before + b"\x91" * 100_000 + b"\xc0")
+        self.refused(many + b"\x91" * (MAX_DEPTH - 2) + b"\x91" * 9 + text)
 
     def test_announced_sizes(self) -> None:
         """Headers that announce more than is there are refused at no cost."""

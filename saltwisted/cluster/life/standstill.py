@@ -60,7 +60,7 @@ class Standstill:
         peers: IPeers,
         knowledge: Callable[[], Mapping[Any, int]],
         in_force: Callable[[], bool],
-        handle: Callable[[bytes, str, Reply], None],
+        handle: Callable[[bytes | memoryview, str, Reply], None],
         wait: float,
         boot: Callable[[], float] = boottime,
     ) -> None:
@@ -84,7 +84,7 @@ class Standstill:
         self._asked: dict[str, IPeerLink] = {}
         self._late: set[str] = set()
         self._returned: set[str] = set()
-        self._waiting: list[tuple[bytes, str, Reply]] = []
+        self._waiting: list[tuple[bytes | memoryview, str, Reply]] = []
         self._beat = LoopingCall(self._look)
         self._beat.clock = clock
         self.closed = False
@@ -109,7 +109,7 @@ class Standstill:
             self._beat.stop()
         self._waiting.clear()
 
-    def keeps(self, frame: bytes, peer: str, reply: Reply) -> bool:
+    def keeps(self, frame: bytes | memoryview, peer: str, reply: Reply) -> bool:
         """Whether a request has to wait; it is answered later then."""
         self._look()
         if not self.closed:
@@ -206,7 +206,7 @@ class Standstill:
         if self._running:
             self._answer(waiting)
 
-    def _answer(self, waiting: list[tuple[bytes, str, Reply]]) -> None:
+    def _answer(self, waiting: list[tuple[bytes | memoryview, str, Reply]]) -> None:
         """Those that waited, a few per turn of the reactor."""
         for frame, peer, reply in waiting[:16]:
             self._handle(frame, peer, reply)

@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from saltwisted.domain.api.pieces import PIECE, room_after
+from saltwisted.domain.api.pieces import PIECE, TEXT, room_after
 from saltwisted.wire.msgpack import pack
 
 Pack = Callable[[Any], bytes]
+_LONG_TEXT = b"\xdb"
+"""How text of 64 KiB and more begins, in both dialects of msgpack."""
 GROUP = 8
 """Neighbours that are weighed together: each time costs something, too."""
 
@@ -22,14 +24,38 @@ def packed(value: Any, by: Pack = pack) -> Iterator[bytes]:
 
     @raises TypeError: something in it cannot be packed.
     """
+    return filter(None, packing(value, by))
+
+
+def packing(value: Any, by: Pack = pack) -> Iterator[bytes]:
+    """
+    As L{packed}, with an empty piece where a step has made nothing yet.
+
+    @raises TypeError: something in it cannot be packed.
+    """
     if isinstance(value, Mapping):
         yield _head(0x80, 0xDE, len(value))
         yield from _run((each for item in value.items() for each in item), by)
     elif isinstance(value, (list, tuple)):
         yield _head(0x90, 0xDC, len(value))
         yield from _run(iter(value), by)
+    elif isinstance(value, str) and len(value) > TEXT:
+        yield from _text(value)
     else:
         yield by(value)
+
+
+def _text(value: str) -> Iterator[bytes]:
+    """A long text: its length in bytes comes first, and is known last."""
+    made: list[bytes] = []
+    try:
+        for start in range(0, len(value), TEXT):
+            made.append(value[start : start + TEXT].encode("utf-8", "surrogateescape"))
+            yield b""
+        yield _LONG_TEXT + sum(map(len, made)).to_bytes(4, "big")
+    except (UnicodeEncodeError, OverflowError) as error:
+        raise TypeError(f"cannot be sent: {error}") from error
+    yield from made
 
 
 def _run(items: Iterator[Any], by: Pack) -> Iterator[bytes]:
@@ -52,7 +78,7 @@ def _run(items: Iterator[Any], by: Pack) -> Iterator[bytes]:
                 run.append(item)
                 room = left
             else:
-                yield from packed(item, by)
+                yield from packing(item, by)
                 room = PIECE
     yield _neighbours(run, by)
 

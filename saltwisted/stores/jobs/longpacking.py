@@ -10,7 +10,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
-from saltwisted.domain.api.packing import packed
+from saltwisted.domain.api.packing import packing
 from saltwisted.domain.api.pieces import room_after
 from saltwisted.wire.msgpack import pack_bin
 
@@ -25,16 +25,16 @@ def is_long(value: Mapping[str, Any]) -> bool:
     return room_after(value, AT_ONCE) < 0
 
 
-async def pack_in_turns(clock: Any, value: Any) -> bytes:
+async def pack_in_turns(clock: Any, value: Any) -> list[bytes]:
     """
-    As L{pack_bin} packs it.
+    As L{pack_bin} packs it, in pieces: to copy them into one takes too long for the reactor.
 
     @raises TypeError: it cannot be packed.
     """
     made: list[bytes] = []
     until = thread_time() + PORTION
     try:
-        for piece in packed(value, pack_bin):
+        for piece in packing(value, pack_bin):
             made.append(piece)
             if thread_time() > until:
                 turn: Deferred[None] = Deferred()
@@ -43,4 +43,4 @@ async def pack_in_turns(clock: Any, value: Any) -> bytes:
                 until = thread_time() + PORTION
     except RecursionError as error:
         raise TypeError(f"cannot be sent: {error}") from error
-    return b"".join(made)
+    return made

@@ -260,7 +260,7 @@ class JobStore(JobQueries):
         if is_long(kept):
             return Deferred.fromCoroutine(self._save_long(load, kept, requested))
         try:
-            return self._add(self._return(load, pack_bin(kept), requested))
+            return self._add(self._return(load, [pack_bin(kept)], requested))
         except TypeError as error:
             return fail(StoreError(str(error), self.path))
 
@@ -275,7 +275,7 @@ class JobStore(JobQueries):
         new: bool = await self._add(write)
         return new
 
-    def _return(self, load: Mapping[str, Any], packed: bytes, requested: bool) -> ReturnWrite:
+    def _return(self, load: Mapping[str, Any], packed: list[bytes], requested: bool) -> ReturnWrite:
         """
         What is written of a return; the times of these grow in the order in which they are added.
 
@@ -285,7 +285,10 @@ class JobStore(JobQueries):
         if requested or jid not in self.known:
             self.known.add(jid, DERIVED)
             record = record_of_return(jid, minion_id, at, load)
-        return ReturnWrite(size=len(packed), row=(jid, minion_id, at, packed), record=record)
+        size = sum(map(len, packed))
+        row = (jid, minion_id, at, packed[0] if len(packed) == 1 else b"")
+        pieces = packed if len(packed) > 1 else []
+        return ReturnWrite(size=size, row=row, record=record, pieces=pieces)
 
     def bring_in(
         self, jobs: Sequence[tuple[Any, ...]], returns: Sequence[tuple[Any, ...]]

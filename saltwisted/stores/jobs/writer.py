@@ -184,6 +184,9 @@ class JobWriter:
         """
         file = self.file
         first = batch[0]
+        for write in batch:
+            if isinstance(write, ReturnWrite):
+                write.join()
         if isinstance(first, AnewWrite) and file.db is not None:
             self._put_aside(first.reason)
         for attempt in (1, 2):
@@ -246,5 +249,6 @@ class JobWriter:
         """The records of jobs were lost with the old file: make them from their returns."""
         for write in batch:
             if isinstance(write, ReturnWrite) and write.record is None:
+                write.join()
                 jid, minion_id, at, packed = write.row
                 write.record = record_of_return(jid, minion_id, at, unpack_bin(packed))

@@ -54,10 +54,19 @@ class ReturnWrite(Write):
 
     @ivar row: jid, minion id, seconds since 1970, packed load.
     @ivar record: of a job that was not published here: its record, made of this return.
+    @ivar pieces: the packed load in pieces, which are not in C{row} yet.
     """
 
     row: tuple[Any, ...]
     record: tuple[Any, ...] | None = None
+    pieces: list[bytes] = field(factory=list)
+
+    def join(self) -> None:
+        """Copy the pieces into the row: in the writer's thread, since they may be long."""
+        if self.pieces:
+            jid, minion_id, at, _ = self.row
+            self.row = (jid, minion_id, at, b"".join(self.pieces))
+            self.pieces = []
 
 
 @define(eq=False, kw_only=True)

@@ -21,7 +21,13 @@ from saltwisted.transports.zeromq.fairness import (
     tcp_address,
 )
 
+RequestHandler = Callable[[bytes | memoryview, str, Callable[[bytes], None]], None]
+"""Takes a request: the frame, a large one as a view of it; the peer's address; what answers."""
+LARGE = 64 * 1024
+"""Bytes above which a request is not copied, and is counted by its bytes too."""
 MAX_REQUEST = 128 * 1024 * 1024
+MOST_HELD = 256 * 1024 * 1024
+"""Bytes of large requests that are unanswered at once."""
 
 
 class _Reply:
@@ -30,25 +36,30 @@ class _Reply:
     counted as one that will be answered.
     """
 
-    __slots__ = ("_connection", "_route", "_server")
+    __slots__ = ("_connection", "_route", "_server", "_size")
 
     def __init__(
-        self, server: RouterServer, connection: FairConnection | None, route: list[bytes]
+        self,
+        server: RouterServer,
+        connection: FairConnection | None,
+        route: list[bytes],
+        size: int,
     ) -> None:
         self._server = server
         self._connection = connection
+        self._size = size
         self._route: list[bytes] | None = route
 
     def __call__(self, data: bytes) -> None:
         route, self._route = self._route, None
         if route is not None:
-            self._server._answer(self._connection, route, data)
+            self._server._answer(self._connection, route, self._size, data)
 
     def forget(self) -> None:
         """There will be no answer."""
         route, self._route = self._route, None
         if route is not None:
-            self._server._forgotten(self._connection, route[0])
+            self._server._forgotten(self._connection, route[0], self._size)
 
     def __del__(self) -> None:
         self.forget()
@@ -58,11 +69,11 @@ class RouterServer:
     """
     The request port of a master: ROUTER.
 
-    A client may have C{per_client} requests unanswered, all together C{in_flight}.
-    Above the first, its further requests are dropped and counted (stock clients have
-    one or a few); at the second, reading stops until some are answered, and the
-    clients wait in ZeroMQ's and TCP's queues, served in turn. Of a client that does not
-    read its answers at most twice C{per_client} are kept, then they are dropped.
+    A client may have C{per_client} requests unanswered, all together C{in_flight}, and
+    L{MOST_HELD} bytes of large ones. Above the first, its further requests are dropped and
+    counted (stock clients have one or a few); at the others, reading stops until some are
+    answered, and the clients wait in ZeroMQ's and TCP's queues, served in turn. Of a client
+    that does not read its answers at most twice C{per_client} are kept, then they are dropped.
 
     @ivar port: the bound port.
     @ivar dropped: requests dropped, by reason.
@@ -107,14 +118,15 @@ class RouterServer:
         if heartbeat > 0:
             self._options[zmq.HEARTBEAT_IVL] = heartbeat
             self._options[zmq.HEARTBEAT_TIMEOUT] = heartbeat_timeout
-        self._handler: Callable[[bytes, str, Callable[[bytes], None]], None] | None = None
+        self._handler: RequestHandler | None = None
         self._connection: FairConnection | None = None
         self._retry: IDelayedCall | None = None
         self._open_by: dict[bytes, int] = {}
         self.unanswered = 0
+        self._held = 0
         self.dropped: Counter[str] = Counter()
 
-    def listen(self, handler: Callable[[bytes, str, Callable[[bytes], None]], None]) -> None:
+    def listen(self, handler: RequestHandler) -> None:
         """
         Bind and serve.
 
@@ -145,7 +157,7 @@ class RouterServer:
         """The socket broke: open another on the same port, for as long as it takes."""
         self._connection = None
         self._open_by.clear()
-        self.unanswered = 0
+        self.unanswered = self._held = 0
         try:
             self._bind()
         except zmq.ZMQError as error:
@@ -169,20 +181,27 @@ class RouterServer:
             return
         open_by[identity] = count + 1
         self.unanswered += 1
-        if self.unanswered >= self._limit and self._connection is not None:
+        size = len(frame)
+        if size <= LARGE:
+            size = 0
+        self._held += size
+        is_full = self.unanswered >= self._limit or self._held >= MOST_HELD
+        if is_full and self._connection is not None:
             self._connection.pause()
         handler = self._handler
         if handler is None:
             return
-        reply = _Reply(self, self._connection, route)
+        reply = _Reply(self, self._connection, route, size)
         try:
-            handler(frame.bytes, address_of(frame), reply)
+            # A large one is read where it lies: to copy it takes milliseconds
+            data = frame.buffer if size else frame.bytes
+            handler(data, address_of(frame), reply)
         except Exception:
             # It did not take the request; the traceback must not keep it counted.
             self.log.failure("a request was lost in its handler")
             reply.forget()
 
-    def _done(self, connection: FairConnection | None, identity: bytes) -> None:
+    def _done(self, connection: FairConnection | None, identity: bytes, size: int) -> None:
         if connection is not self._connection or connection is None:
             return
         open_by = self._open_by
@@ -193,19 +212,24 @@ class RouterServer:
             open_by.pop(identity, None)
         if count:
             self.unanswered -= 1
-            if connection.paused and self.unanswered < self._limit - self._limit // 8:
+            self._held -= size
+            has_room = self._held < MOST_HELD - MOST_HELD // 8
+            few = self.unanswered < self._limit - self._limit // 8
+            if connection.paused and has_room and few:
                 connection.resume()
 
-    def _answer(self, connection: FairConnection | None, route: list[bytes], data: bytes) -> None:
-        self._done(connection, route[0])
+    def _answer(
+        self, connection: FairConnection | None, route: list[bytes], size: int, data: bytes
+    ) -> None:
+        self._done(connection, route[0], size)
         if connection is not None and connection is self._connection:
             route.append(data)
             connection.send(route)
 
-    def _forgotten(self, connection: FairConnection | None, identity: bytes) -> None:
+    def _forgotten(self, connection: FairConnection | None, identity: bytes, size: int) -> None:
         """Nobody can answer this request any more; said from whatever thread noticed."""
         self.dropped["unanswered"] += 1
-        self._zeromq.reactor.callFromThread(self._done, connection, identity)
+        self._zeromq.reactor.callFromThread(self._done, connection, identity, size)
 
     def stop(self) -> None:
         """Close the port; replies that come later go nowhere. Idempotent."""
@@ -216,7 +240,7 @@ class RouterServer:
             self._connection.shutdown()
             self._connection = None
         self._open_by.clear()
-        self.unanswered = 0
+        self.unanswered = self._held = 0
 
 
 _RouterServer: type[IRequestServer] = RouterServer  # mypy compares them
