@@ -85,7 +85,7 @@ class IRequestServer(Protocol):
     """A transport that receives requests and takes one reply for each."""
 
     def listen(self, handler: Callable[..., None]) -> None:
-        """C{handler(frame or a view of it, peer_address, reply)}; C{reply} is called once, later."""
+        """C{handler(frame or view of it, peer_address, reply)}; C{reply} is called once, later."""
 
     @property
     def port(self) -> int:

@@ -104,6 +104,7 @@ class ClusterJobs:
             publish=stores.publisher.publish,
             counters=stores.counters,
             window=float(stores.config.publish_window),
+            in_thread=stores.crypto_threads.run,
         )
 
     def _rotation(self) -> ClusterRotation:

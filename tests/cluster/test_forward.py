@@ -4,6 +4,7 @@ Jobs and returns between nodes: every minion gets them, once, in time; no return
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -198,6 +199,40 @@ class ForwardTests(SynchronousTestCase):
             self.assertEqual(len(self.fired(node, f"{jid}/new")), 1)
         self.assertEqual(sorted(shown[0][jid]["Result"]), ["m", "n"])
         self.assertEqual(shown[1:], shown[:2])
+
+    def test_large_returns_elsewhere(self) -> None:
+        """
+        A large return of another node is unpacked and freed in a thread, and announced in its
+        turn among the large ones; small ones need not wait for it.
+        """
+        calls: list[tuple[str, Callable[[], None]]] = []
+
+        def in_thread(function: Callable[..., Any], *args: Any) -> Deferred[Any]:
+            done: Deferred[Any] = Deferred()
+            result = function(*args)
+            calls.append((function.__name__, lambda: done.callback(result)))
+            return done
+
+        self.a.forward._announcing._in_thread = in_thread
+        jids = [self.nodes.publish("a")["jid"] for _ in range(3)]
+        value = {f"k{n}": [n, "x" * 20] for n in range(20_000)}
+        for jid, each in zip(jids, (value, [value], True), strict=True):
+            self.answer(self.n, self.b, jid, value=each)
+        self.nodes.settle()
+        self.nodes.until(lambda: self.fired(self.a, f"{jids[2]}/ret/n"), "the small one")
+
+        self.assertEqual([name for name, _ in calls], ["_unpacked"])
+        self.assertEqual(self.fired(self.a, f"{jids[0]}/ret/n"), [])
+        calls.pop()[1]()
+        (first,) = self.fired(self.a, f"{jids[0]}/ret/n")
+        self.nodes.turn(0.1)
+        self.assertEqual([name for name, _ in calls], ["_unpacked", "clear"])
+        self.assertEqual(self.fired(self.a, f"{jids[1]}/ret/n"), [])
+        calls[0][1]()
+        (second,) = self.fired(self.a, f"{jids[1]}/ret/n")
+
+        self.assertEqual((first["return"], second["return"]), (value, [value]))
+        self.assertEqual((first["id"], first["jid"]), ("n", jids[0]))
 
     def test_waiting_elsewhere(self) -> None:
         """Who waits at a sees what came to b, and ends when all have answered."""

@@ -15,15 +15,15 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.defer import Deferred, DeferredList, execute
 from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from saltwisted.cluster.jobs.acknowledging import Acknowledging
+from saltwisted.cluster.jobs.announcing import Announcing, Returned
 from saltwisted.domain.jid import is_jid, jid_seconds
 from saltwisted.domain.jobids import BEGUN, JobInParts
 from saltwisted.domain.replica.delivery import Offer, Window
@@ -49,8 +49,6 @@ REMEMBERED = 2000
 """Job maps that are kept for publishing them again, and jobs of which the unreached are kept."""
 LATEST = 200
 """Jobs that are checked for minions that have yet to return."""
-LARGE = 256 * 1024
-"""Bytes above which a return is put on the bus only if somebody listens."""
 
 
 class Holders(Protocol):
@@ -75,6 +73,7 @@ class Forward:
 
     @param publish: sends a job map to this node's minions.
     @param returns: is told of returns.
+    @param in_thread: calls a function in a thread.
     @ivar rows: other nodes' rows that are new here, a few hundred at once.
     """
 
@@ -94,6 +93,7 @@ class Forward:
         publish: Callable[[Mapping[str, Any], Sequence[str] | None], None],
         counters: Counter[str],
         window: float = 30.0,
+        in_thread: Callable[..., Deferred[Any]] = execute,
     ) -> None:
         self._clock = clock
         self._node = node
@@ -109,6 +109,7 @@ class Forward:
         self._unreached: OrderedDict[str, tuple[str, ...]] = OrderedDict()
         self._timer: IDelayedCall | None = None
         self._pauses: set[Deferred[None]] = set()
+        self._announcing = Announcing(clock, bus, counters, in_thread)
         self.rows: Line[Entry] = Line(clock, self._row)
         told = jobs.replica.told
         told.on_stored(self._entries)
@@ -127,6 +128,7 @@ class Forward:
             pause.cancel()
         self._returns.stop()
         self.rows.stop()
+        self._announcing.stop()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -331,8 +333,8 @@ class Forward:
     def _row(self, entry: Entry) -> None:
         if entry.kind == "job":
             self._job_row(entry)
-        else:
-            _announce(self._bus, *self._note_return(entry), entry.stream.node)
+            return
+        self._announcing.put(Returned(*self._note_return(entry), entry.stream.node))
 
     def _note_return(self, entry: Entry) -> tuple[str, str, float, bytes]:
         fields = entry.fields()
@@ -386,14 +388,3 @@ class Forward:
 def _tell_all(peers: IPeers, word: str, body: bytes) -> None:
     for link in peers.links():
         link.tell(word, body)
-
-
-def _announce(bus: EventBus, jid: str, minion_id: str, at: float, load: bytes, node: str) -> None:
-    """Fire the event of a return that is on disk elsewhere."""
-    tag = f"salt/job/{jid}/ret/{minion_id}"
-    if len(load) > LARGE and not bus.listening(tag):
-        return
-    stamp = datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds")
-    data = {"cmd": "_return", "id": minion_id, "jid": jid, **unpack_bin(load)}
-    data["_stamp"] = stamp
-    bus.fire(tag, data, node)

@@ -1,0 +1,100 @@
+"""
+The events of returns that are on disk at other nodes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from saltwisted.errors import WireError
+from saltwisted.transports.bus import EventBus
+from saltwisted.transports.deferreds import let_go
+from saltwisted.wire.longpack import at_once, unpacking
+from saltwisted.wire.msgpack import unpack_bin
+
+LARGE = 256 * 1024
+"""Bytes above which a return is announced only if somebody listens; then a thread unpacks it."""
+
+
+class Returned(NamedTuple):
+    """A return of another node, as it is on disk here."""
+
+    jid: str
+    minion_id: str
+    at: float
+    load: bytes
+    node: str
+
+    @property
+    def tag(self) -> str:
+        """Of its event."""
+        return f"salt/job/{self.jid}/ret/{self.minion_id}"
+
+
+class Announcing:
+    """
+    Fires them: small ones at once, large ones one after the other. Reactor thread only.
+
+    @param in_thread: calls a function in a thread.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        clock: Any,
+        bus: EventBus,
+        counters: Counter[str],
+        in_thread: Callable[..., Deferred[Any]],
+    ) -> None:
+        self._clock, self._bus, self._counters = clock, bus, counters
+        self._in_thread = in_thread
+        self._large: deque[Returned] = deque()
+        self._is_busy = self._is_stopped = False
+
+    def stop(self) -> None:
+        """Fire nothing any more."""
+        self._is_stopped = True
+        self._large.clear()
+
+    def put(self, returned: Returned) -> None:
+        """Fire its event, now or later."""
+        if len(returned.load) <= LARGE:
+            self._fire(returned, unpack_bin(returned.load))
+        elif self._bus.listening(returned.tag):
+            self._large.append(returned)
+            if not self._is_busy:
+                let_go(self._fire_large(), self.log, "a large return was not announced")
+
+    async def _fire_large(self) -> None:
+        """What a thread has unpacked, it frees when everybody has it."""
+        self._is_busy = True
+        try:
+            while self._large:
+                returned = self._large.popleft()
+                try:
+                    kept = [await self._in_thread(_unpacked, returned.load)]
+                except WireError:
+                    self._counters["refused:return"] += 1
+                    continue
+                if not self._is_stopped:
+                    self._fire(returned, kept[0])
+                    self._clock.callLater(0, self._in_thread, kept.clear)
+        finally:
+            self._is_busy = False
+
+    def _fire(self, returned: Returned, load: Mapping[str, Any]) -> None:
+        stamp = datetime.fromtimestamp(returned.at, UTC).isoformat(timespec="microseconds")
+        data = {"cmd": "_return", "id": returned.minion_id, "jid": returned.jid, **load}
+        data["_stamp"] = stamp
+        self._bus.fire(returned.tag, data, returned.node)
+
+
+def _unpacked(load: bytes) -> Any:
+    return at_once(unpacking(load, unpack_bin))
