@@ -146,7 +146,8 @@ def sync_grains(
     clean_pillar_cache: bool = False,
 ) -> list[str]:
     """
-    Fetch custom grains from C{salt://_grains}. See C{saltutil.sync_modules}.
+    Fetch custom grains from C{salt://_grains}. See C{saltutil.sync_modules}. When it returns, the
+    master knows what they say: the next command may target them.
 
     CLI Example::
 
@@ -154,7 +155,7 @@ def sync_grains(
     """
     changed = _sync("grains", saltenv, extmod_whitelist, extmod_blacklist)
     if refresh:
-        _daemon.refresh("grains")
+        _daemon.refresh("grains", wait=True, timeout=30)
         _daemon.refresh("pillar", clean_cache=clean_pillar_cache)
     return changed
 

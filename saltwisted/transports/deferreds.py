@@ -12,6 +12,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from saltwisted.errors import SaltwistedError
+from saltwisted.transports.reasons import why
 
 
 def let_go(
@@ -46,7 +47,7 @@ def to_its_end(
         if not mine.called:
             mine.callback(result)
         elif isinstance(result, Failure) and result.check(SaltwistedError):
-            log.warn(words + ": {error}", error=result.getErrorMessage(), **fields)
+            log.warn(words + ": {error}", error=why(result), **fields)
         elif isinstance(result, Failure):
             log.failure(words, failure=result, **fields)
 

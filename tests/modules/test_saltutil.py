@@ -208,8 +208,10 @@ class Syncing(SynchronousTestCase):
     def setUp(self) -> None:
         self.cache = os.path.abspath(self.mktemp())
         os.makedirs(self.cache)
+        self.daemon = Daemon()
         self.module = load(
             "saltutil",
+            daemon=self.daemon,
             opts={
                 "cachedir": self.cache,
                 "extension_modules": os.path.join(self.cache, "extmods"),
@@ -239,6 +241,13 @@ class Syncing(SynchronousTestCase):
         place = os.path.join(self.cache, "extmods", "modules")
         self.assertEqual(os.stat(place).st_mode & 0o777, 0o700)
         self.assertEqual(os.stat(os.path.join(place, "one.py")).st_mode & 0o777, 0o600)
+
+    def test_grains_are_waited_for(self) -> None:
+        """Synced grains are the master's before the job returns: the next one may target them."""
+        self.module.sync_grains("base")
+
+        asked = [args for op, args in self.daemon.asked if op == "refresh"]
+        self.assertEqual(asked[0], {"what": "grains", "wait": True, "timeout": 30})
 
     def test_outside(self) -> None:
         """A path outside of the cache is not copied."""
