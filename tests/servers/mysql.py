@@ -122,6 +122,12 @@ def databases(script: Script) -> None:
         character_set="latin1",
         ours=(MISSING, {"changes": changes}, {"comment": "Database shop is already present"}),
     )
+    for table in ("`it'em`", '`it"em`', "`it``em; x`"):
+        call("mysql.query", "shop", f"CREATE TABLE {table} (id INT)")
+        call("mysql.query", "shop", f"SELECT * FROM {table}")
+    call("mysql.db_tables", "shop")
+    for table in ("it'em", 'it"em', "it`em; x", "nosuch'; --"):
+        call("mysql.db_check", "shop", table)
     call("mysql.query", "shop", "SELECT nosuch FROM items")
     call("mysql.query", "nosuch", "SELECT 1")
     call("mysql.query", "shop", "UPDATE items SET id = 3 WHERE id = 2")
