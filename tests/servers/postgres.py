@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import glob
 import os
+from typing import Any
 
-from tests.servers.script import Script, Server
+from tests.servers.script import MISSING, Script, Server
 
 _SCRAM = (
     "SCRAM-SHA-256$4096:c2FsdHNhbHRzYWx0c2FsdA==$YWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXoxMjM0NTY=:"
@@ -192,6 +193,8 @@ def privileges(script: Script) -> None:
     server.prepare = lambda: server.run(
         f"{bins}/psql", "-qh", server.path("socket"), "-c",
         "CREATE TABLE items (a int); CREATE SEQUENCE counter; CREATE VIEW seen AS SELECT 1;"
+        """ CREATE TABLE "it'em" (a int); CREATE TABLE "it""em" (a int);"""
+        """ CREATE TABLE "Two Words; x" (a int);"""
         " CREATE FUNCTION twice(i integer) RETURNS integer LANGUAGE sql AS 'select i * 2'",
         "shop",
     )  # fmt: skip
@@ -211,6 +214,25 @@ def privileges(script: Script) -> None:
     call("postgres.privileges_grant", "reader", "nosuch", "table", "SELECT", **there)
     call("postgres.privileges_grant", "nosuch", "items", "table", "SELECT", **there)
     call("postgres.privileges_grant", "reader", "crew", "group", "SELECT", **there)
+
+    granted = {"result": True, "changes": {"reader": "Present"},
+               "comment": "The privilege(s): SELECT have been granted to reader"}  # fmt: skip
+    revoked = {"result": True, "changes": {"reader": "Absent"},
+               "comment": "The privilege(s): SELECT have been revoked from reader"}  # fmt: skip
+
+    def odd(name: str, first: Any = MISSING, has: Any = MISSING, last: Any = MISSING) -> None:
+        """A table of a name that wants quotes: stock gives them in some of its statements only."""
+        words = {"object_name": name, "object_type": "table", **there}
+        select = {"name": "reader", "privileges": ["SELECT"], **words}
+        call("postgres.privileges_list", name, "table", **there)
+        state("postgres_privileges.present", **select, ours=first)
+        call("postgres.has_privileges", "reader", name, "table", "SELECT", **there, ours=has)
+        state("postgres_privileges.absent", **select, ours=last)
+
+    odd("it'em", has=True, last=revoked)
+    odd('it"em', first=granted, has=True, last=revoked)
+    odd("Two Words; x", last=revoked)
+    odd("Items")
 
     def both(**kwargs: object) -> None:
         twice("postgres_privileges.present", **kwargs, **there)
