@@ -428,7 +428,7 @@ class Doors(SynchronousTestCase):
             minion.kill()
             minion.up()
 
-            minion.wait_for_line("master key has changed", 60)
+            minion.wait_for_line("master key has changed", 120)
 
             self.assertTrue(minion.running)
             minion.kill()

@@ -65,7 +65,7 @@ async def wollist(
             woken.append(mac)
     except (OSError, ValueError) as error:
         # What is in the file is not repeated: it may be any file.
-        reason = error.strerror if isinstance(error, OSError) else "Invalid MAC address"
+        reason = str(error) if isinstance(error, OSError) else "Invalid MAC address"
         await run.progress({"error": f"Failed to open the MAC file. Error: {reason}"}, "progress")
         return []
     return woken

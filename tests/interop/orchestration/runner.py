@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from typing import Any
 import yaml
 
 from tests.harness import OurMaster, StockMaster, StockMinion, until, write_config
+from tests.webserver import WebServer
 
 HERE = Path(__file__).parent
 RECORDED = HERE / "recorded.json"
@@ -35,6 +36,8 @@ MASTER = "the_master"
 _TIMES = frozenset(
     ("start_time", "duration", "pid", "__jid__", "jid", "_stamp", "tag", "StartTime")
 )
+_OURS = frozenset(("Asked", "Node"))
+"""What C{jobs.list_job} shows besides: docs/differences.md."""
 _TEXTS = (
     (re.compile(r"\bm2, m1\b"), "m1, m2"),
     # What ours says besides: where to look
@@ -44,6 +47,7 @@ _TEXTS = (
     (re.compile(r"\d+(\.\d+)? (ms|s)\b"), "LENGTH"),
     (re.compile(r"in \d+\.\d+ seconds"), "in SECONDS"),
     (re.compile(r"/tmp/swt[^\s'\"]*"), "PLACE"),
+    (re.compile(r"http://localhost:\d+"), "WEB"),
     (re.compile(r"Traceback \(most recent call last\):.*", re.DOTALL), "TRACEBACK"),
     (re.compile(r" +LENGTH"), " LENGTH"),
 )
@@ -66,7 +70,8 @@ def words_of(name: str, case: Mapping[str, Any]) -> list[str]:
 def normal(value: Any) -> Any:
     """A value without what two runs cannot have in common."""
     if isinstance(value, dict):
-        return {key: normal(one) for key, one in sorted(value.items()) if key not in _TIMES}
+        left_out = _TIMES | _OURS
+        return {key: normal(one) for key, one in sorted(value.items()) if key not in left_out}
     if isinstance(value, list):
         return [normal(one) for one in value]
     if isinstance(value, str):
@@ -90,10 +95,12 @@ def documents(text: str) -> list[Any]:
 
 
 class Place:
-    """A master with the trees of all cases, and two minions of stock."""
+    """A master with the trees of all cases, two minions of stock, and a web server, C{WEB}."""
 
     def __init__(self, home: str, master: Any) -> None:
         self.master = master
+        self._undo: list[Callable[[], object]] = []
+        self.web = WebServer(self, _served)
         self.minions = [
             StockMinion(home, VERSION, master, name, mine_enabled=False) for name in MINIONS
         ]
@@ -123,10 +130,16 @@ class Place:
         done = self.master.command("salt", "*", "test.ping", "--out", "json", "--static")
         return json.loads(done.stdout) if done.stdout.startswith("{") else {}
 
+    def addCleanup(self, function: Callable[[], object]) -> None:
+        """Call something in the end, the last first, as a test does."""
+        self._undo.append(function)
+
     def kill(self) -> None:
         """End all."""
         for each in (*self.minions, self.master):
             each.kill()
+        while self._undo:
+            self._undo.pop()()
 
     def answer(self, name: str, case: Mapping[str, Any]) -> dict[str, Any]:
         """What one case gives: the exit status, and what was printed, or the events."""
@@ -136,7 +149,8 @@ class Place:
             return self.records(name, case)
         if "during" in case:
             return self.during(name, case)
-        done = self.master.command("salt-run", *words_of(name, case))
+        words = [word.replace("WEB", self.web.url) for word in words_of(name, case)]
+        done = self.master.command("salt-run", *words)
         if "out" in case:
             shown: Any = normal(done.stdout)
         else:
@@ -222,6 +236,13 @@ class Place:
     def _heard(self, path: str) -> bool:
         self.master.command("salt-run", "event.send", "salt/ready")
         return any(one.startswith("salt/ready") for one in _lines(path))
+
+
+def _served(path: str, form: Mapping[str, str]) -> tuple[Any, ...]:
+    """What the web server says: what it was asked, or the status that the path names."""
+    status = path.strip("/")
+    body = json.dumps([path, dict(form)]).encode()
+    return (int(status) if status.isdigit() else 200), body, {"X-Said": "so"}
 
 
 def event(data: Mapping[str, Any]) -> Any:
