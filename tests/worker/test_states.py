@@ -106,6 +106,10 @@ class RecordedTests(SynchronousTestCase):
         """The renderer C{stateconf}: names of a file's own, values, order, options."""
         self._check("stateconf")
 
+    def test_saltcheck(self) -> None:
+        """Tests beside states, all of them, one state's, and those that fail."""
+        self._check("saltcheck")
+
     def test_every_part_is_checked(self) -> None:
         """There is a test here for each file of cases."""
         parts = {name.partition("/")[0] for name, _ in runner.cases()}
