@@ -380,7 +380,11 @@ class Standby:
                 event = self._events.pop(0)
                 self._choice, effects = failover.step(self._choice, event, self._policy)
                 for effect in effects:
-                    _EFFECTS[effect.__class__](self, effect)
+                    try:
+                        _EFFECTS[effect.__class__](self, effect)
+                    except Exception:
+                        # What else there is to do, and what has happened meanwhile, is not lost
+                        self.log.failure("{effect} failed", effect=effect.__class__.__name__)
         finally:
             self._busy = False
 

@@ -4,8 +4,9 @@ Deferreds that nobody waits for: their failure is logged, never lost.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
@@ -13,6 +14,8 @@ from twisted.python.failure import Failure
 
 from saltwisted.errors import SaltwistedError
 from saltwisted.transports.reasons import why
+
+T = TypeVar("T")
 
 
 def let_go(
@@ -30,6 +33,52 @@ def let_go(
             log.failure(words, failure=failure, **fields)
 
     d.addErrback(failed)  # type: ignore[unused-awaitable]
+
+
+class OneByOne(Generic[T]):
+    """
+    Things that are worked on one after the other, in the order in which they come. Reactor thread
+    only.
+
+    One that fails is logged, and the next is begun all the same: what waits never depends on
+    something more coming.
+
+    @param work: does what one thing asks for.
+    @param words: what the log says of one that failed.
+    """
+
+    def __init__(self, work: Callable[[T], Awaitable[object]], log: Logger, words: str) -> None:
+        self._work = work
+        self._log = log
+        self._words = words
+        self._things: deque[T] = deque()
+        self._is_busy = False
+
+    def __len__(self) -> int:
+        return len(self._things)
+
+    def put(self, thing: T) -> None:
+        """Work on it now, or after those that came before."""
+        self._things.append(thing)
+        if not self._is_busy:
+            self._is_busy = True
+            let_go(self._go(), self._log, self._words)
+
+    def clear(self) -> None:
+        """Forget those that nothing was done for yet."""
+        self._things.clear()
+
+    async def _go(self) -> None:
+        try:
+            while self._things:
+                try:
+                    await self._work(self._things.popleft())
+                except CancelledError:
+                    continue
+                except Exception:
+                    self._log.failure(self._words)
+        finally:
+            self._is_busy = False
 
 
 def to_its_end(

@@ -234,6 +234,30 @@ class ForwardTests(SynchronousTestCase):
         self.assertEqual((first["return"], second["return"]), (value, [value]))
         self.assertEqual((first["id"], first["jid"]), ("n", jids[0]))
 
+    def test_large_return_that_fails(self) -> None:
+        """If one cannot be announced, those behind it are all the same: none waits for another."""
+        calls: list[Deferred[Any]] = []
+
+        def in_thread(function: Callable[..., Any], *args: Any) -> Deferred[Any]:
+            calls.append(Deferred())
+            calls[-1].addCallback(lambda _: function(*args))
+            return calls[-1]
+
+        self.a.forward._announcing._in_thread = in_thread
+        jids = [self.nodes.publish("a")["jid"] for _ in range(2)]
+        for jid in jids:
+            self.answer(self.n, self.b, jid, value=["x" * 300_000])
+        self.nodes.settle()
+        self.assertEqual(len(calls), 1)
+        calls[0].errback(MemoryError("the first"))
+        self.nodes.until(lambda: len(calls) == 2, "the second")
+        calls[1].callback(None)
+
+        self.assertEqual(self.fired(self.a, f"{jids[0]}/ret/n"), [])
+        (second,) = self.fired(self.a, f"{jids[1]}/ret/n")
+        self.assertEqual(len(second["return"][0]), 300_000)
+        self.assertEqual(len(self.flushLoggedErrors(MemoryError)), 1)
+
     def test_waiting_elsewhere(self) -> None:
         """Who waits at a sees what came to b, and ends when all have answered."""
         items: list[dict[str, Any]] = []

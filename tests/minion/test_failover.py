@@ -9,6 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.minion import failover
+from saltwisted.minion import links as links_module
 from saltwisted.minion.connection import Hooks, MasterLink
 from saltwisted.minion.failover import (
     TABLE,
@@ -248,6 +249,21 @@ class FailoverTests(SynchronousTestCase):
             self.start(5)
             self.assertIn(self.serving, [self.names[number] for number in up])
             self.check_end()
+
+    def test_mistake(self) -> None:
+        """If one effect fails, those after it come about, and so does what they bring about."""
+        done: list[type] = []
+
+        def failing(driver: Any, effect: Any) -> None:
+            done.append(effect.__class__)
+            raise ZeroDivisionError("a mistake")
+
+        self.start()
+        self.patch(links_module, "_EFFECTS", dict.fromkeys(links_module._EFFECTS, failing))
+        self.dies(0)
+        self.flushLoggedErrors(ZeroDivisionError)
+
+        self.assertEqual(done[:2], [Ask, Lose])
 
     def test_unresolvable(self) -> None:
         """A name that is not known costs no wait at all."""

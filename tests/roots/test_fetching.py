@@ -123,6 +123,20 @@ class IntakeTests(SynchronousTestCase):
             self.begun[number].callback(number)
         self.assertEqual(self.stored, [0, 1, 2])
 
+    def test_mistake(self) -> None:
+        """
+        After a mistake of ours the peer is told to begin again, and what waits is stored: it does
+        not depend on something more coming, which a full intake does not read.
+        """
+        for size in (WINDOW, 1):
+            self.add(size)
+        self.begun[0].errback(ZeroDivisionError("a mistake"))
+        self.assertEqual(len(self.begun), 2)
+        self.begun[1].callback("second")
+
+        self.assertEqual(self.stream.broken, ["not stored"])
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+
     def test_full(self) -> None:
         """Above a window it is full, and is so until less than half of one is left."""
         for _ in range(5):

@@ -550,6 +550,30 @@ class HostilePeerTests(HostilePeer):
 
         return self.run_coroutine(story)
 
+    def test_mistake(self) -> Deferred[None]:
+        """If a batch could not be looked at, the next is, without waiting for anything else."""
+        tried: list[int] = []
+
+        def mistaken(db: Any, batch: Any, coming: Any) -> Any:
+            tried.append(batch.lo)
+            if len(tried) == 1:
+                raise ZeroDivisionError("a mistake")
+            return wants_of(db, batch, coming)
+
+        self.patch(rootinbox, "wants_of", mistaken)
+
+        async def story() -> None:
+            node = await self.victim()
+            evil = await self.attack(node)
+            self.patch(node.share.catchup, "consider", lambda: None)
+            for lo, name in enumerate((b"one", b"two"), 1):
+                more = {"lo": lo, "inline": [inline(name)]}
+                evil.say(frames.BATCH, 0, evil.batch((name, file(name)), **more))
+            await until(lambda: tried == [1, 2])
+            self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+
+        return self.run_coroutine(story)
+
 
 class Busy:
     """Owner of a stream, to whom each message is a millisecond's work."""

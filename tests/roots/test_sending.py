@@ -184,6 +184,22 @@ class SendingTests(SynchronousTestCase):
         self.shares.do("make_pack")
         self.assertEqual(self.sent(), ["1"])
 
+    def test_mistakes(self) -> None:
+        """If something cannot be sent, that is said, and what was asked for after it is sent."""
+        self.ask(*self.small(1, 2, 3), CHANGED, OTHER, base=BASE)
+        for name in ("make_pack", "make_slices"):
+            at = self.shares.names().index(name)
+            self.shares.work.pop(at)[1].errback(ZeroDivisionError(name))
+        self.assertEqual(self.sent(), ["missing", "missing"])
+        for _ in range(2):
+            self.shares.do("make_pack")
+        self.assertEqual(self.sent(), ["2", "3"])
+        self.shares.do("find_delta")
+        self.shares.do("make_slices")
+
+        self.assertEqual(self.sent(), ["O"] * SLICES)
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 2)
+
     def test_back_pressure(self) -> None:
         """While the peer does not keep up, nothing is begun."""
         self.sender.pause()

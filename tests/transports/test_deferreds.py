@@ -9,7 +9,7 @@ from twisted.logger import Logger, LogLevel, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.errors import StoreError
-from saltwisted.transports.deferreds import to_its_end
+from saltwisted.transports.deferreds import OneByOne, to_its_end
 
 
 class ToItsEndTests(SynchronousTestCase):
@@ -65,3 +65,46 @@ class ToItsEndTests(SynchronousTestCase):
         self.assertEqual([level for level, _ in heard], [LogLevel.warn, LogLevel.critical])
         self.assertIn("full", heard[0][1])
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+
+
+class OneByOneTests(SynchronousTestCase):
+    """Three things, each of which waits for something."""
+
+    def setUp(self) -> None:
+        self.waits: dict[str, Deferred[None]] = {}
+        self.ended: list[str] = []
+        self.things: OneByOne[str] = OneByOne(self.work, Logger("test"), "one failed")
+        for name in ("a", "b", "c"):
+            self.things.put(name)
+
+    async def work(self, name: str) -> None:
+        """Wait."""
+        self.waits[name] = Deferred()
+        await self.waits[name]
+        self.ended.append(name)
+
+    def test_in_order(self) -> None:
+        """One is begun when the one before it has ended; later ones are begun at once."""
+        for count, name in enumerate("abc", 1):
+            self.assertEqual((list(self.waits), len(self.things)), (list("abc")[:count], 3 - count))
+            self.waits[name].callback(None)
+        self.things.put("d")
+        self.waits["d"].callback(None)
+
+        self.assertEqual(self.ended, ["a", "b", "c", "d"])
+
+    def test_failure(self) -> None:
+        """A failure is logged, and the next ones are begun, though nothing more comes."""
+        self.waits["a"].errback(ZeroDivisionError("a mistake"))
+        self.waits["b"].errback(CancelledError())
+        self.waits["c"].callback(None)
+
+        self.assertEqual(self.ended, ["c"])
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+
+    def test_clear(self) -> None:
+        """What was not begun is forgotten."""
+        self.things.clear()
+        self.waits["a"].callback(None)
+
+        self.assertEqual((self.ended, list(self.waits)), (["a"], ["a"]))

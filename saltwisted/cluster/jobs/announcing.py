@@ -4,7 +4,7 @@ The events of returns that are on disk at other nodes.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from twisted.logger import Logger
 
 from saltwisted.errors import WireError
 from saltwisted.transports.bus import EventBus
-from saltwisted.transports.deferreds import let_go
+from saltwisted.transports.deferreds import OneByOne
 from saltwisted.wire.longpack import at_once, unpacking
 from saltwisted.wire.msgpack import unpack_bin
 
@@ -55,8 +55,8 @@ class Announcing:
     ) -> None:
         self._clock, self._bus, self._counters = clock, bus, counters
         self._in_thread = in_thread
-        self._large: deque[Returned] = deque()
-        self._is_busy = self._is_stopped = False
+        self._large = OneByOne(self._fire_large, self.log, "a large return was not announced")
+        self._is_stopped = False
 
     def stop(self) -> None:
         """Fire nothing any more."""
@@ -68,26 +68,18 @@ class Announcing:
         if len(returned.load) <= LARGE:
             self._fire(returned, unpack_bin(returned.load))
         elif self._bus.listening(returned.tag):
-            self._large.append(returned)
-            if not self._is_busy:
-                let_go(self._fire_large(), self.log, "a large return was not announced")
+            self._large.put(returned)
 
-    async def _fire_large(self) -> None:
+    async def _fire_large(self, returned: Returned) -> None:
         """What a thread has unpacked, it frees when everybody has it."""
-        self._is_busy = True
         try:
-            while self._large:
-                returned = self._large.popleft()
-                try:
-                    kept = [await self._in_thread(_unpacked, returned.load)]
-                except WireError:
-                    self._counters["refused:return"] += 1
-                    continue
-                if not self._is_stopped:
-                    self._fire(returned, kept[0])
-                    self._clock.callLater(0, self._in_thread, kept.clear)
-        finally:
-            self._is_busy = False
+            kept = [await self._in_thread(_unpacked, returned.load)]
+        except WireError:
+            self._counters["refused:return"] += 1
+            return
+        if not self._is_stopped:
+            self._fire(returned, kept[0])
+            self._clock.callLater(0, self._in_thread, kept.clear)
 
     def _fire(self, returned: Returned, load: Mapping[str, Any]) -> None:
         stamp = datetime.fromtimestamp(returned.at, UTC).isoformat(timespec="microseconds")

@@ -243,7 +243,7 @@ class RootInbox:
                     continue
                 if pending.hi <= core.db.knowledge.get(pending.batch.replica, 0):
                     self._drop(key)
-                elif await self._try(key, pending):
+                elif await self._try_alone(key, pending):
                     known = core.db.knowledge
                     self._due.update({(r, known.get(r, 0) + 1): None for r in self._replicas})
         finally:
@@ -251,6 +251,14 @@ class RootInbox:
         if not core.stopped:
             self._end_preparing()
             core.consider_after(GRACE)
+
+    async def _try_alone(self, key: tuple[ReplicaId, int], pending: Pending) -> bool:
+        """One that fails is tried again with the next look; the others do not wait for it."""
+        try:
+            return await self._try(key, pending)
+        except Exception:
+            self.log.failure("roots: applying to {share} failed", share=self._core.name)
+            return False
 
     def _applicable(self, batch: Batch) -> bool:
         known = self._core.db.knowledge

@@ -4,16 +4,14 @@ What has come of objects, stored one after the other; while much of it waits, no
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
-from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from saltwisted.domain.roots.guards import Forbidden
 from saltwisted.errors import StoreError
-from saltwisted.transports.deferreds import let_go
+from saltwisted.transports.deferreds import OneByOne
 
 WINDOW = 8 * 1024 * 1024
 """Bytes of objects asked for and not received yet; also of received ones not stored yet."""
@@ -47,8 +45,7 @@ class Intake:
         self.is_full = False
         self._stream = stream
         self._unwritten = 0
-        self._waiting: deque[Callable[[], Awaitable[None]]] = deque()
-        self._running = False
+        self._waiting = OneByOne(self._store, self.log, "roots: an object was not stored")
 
     def add(
         self, size: int, work: Callable[[], Awaitable[Any]], done: Callable[[Any], None]
@@ -75,21 +72,19 @@ class Intake:
             except Forbidden as error:
                 self._stream.broke(error)
 
-        self._waiting.append(one)
-        if not self._running:
-            self._running = True
-            let_go(Deferred.fromCoroutine(self._work()), self.log, "storing objects failed")
+        self._waiting.put(one)
 
-    async def _work(self) -> None:
+    async def _store(self, one: Callable[[], Awaitable[None]]) -> None:
         try:
-            while self._waiting:
-                try:
-                    await self._waiting.popleft()()
-                except StoreError as error:
-                    self.log.error("roots: an object was not stored: {error}", error=str(error))
-                    self._stream.close("disk")
-                if self.is_full and self._unwritten < WINDOW // 2 and not self._stream.closed:
-                    self.is_full = False
-                    self._stream.room_changed()
+            await one()
+        except StoreError as error:
+            self.log.error("roots: an object was not stored: {error}", error=str(error))
+            self._stream.close("disk")
+        except Exception:
+            # The peer believes that we have it: on another stream it is asked for again
+            self._stream.close("not stored")
+            raise
         finally:
-            self._running = False
+            if self.is_full and self._unwritten < WINDOW // 2 and not self._stream.closed:
+                self.is_full = False
+                self._stream.room_changed()

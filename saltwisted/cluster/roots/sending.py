@@ -8,7 +8,7 @@ before the next slice.
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -63,6 +63,14 @@ class Outlet(Protocol):
         """Send a frame that is made already, without copying its body."""
 
 
+class Pack(NamedTuple):
+    """Small objects on their way to be one message."""
+
+    share: str
+    first: bytes
+    body: Deferred[bytes]
+
+
 class ObjectSender:
     """
     The objects that a peer has asked for and not been sent yet. Reactor thread only.
@@ -78,7 +86,7 @@ class ObjectSender:
         self._out = out
         self._small: deque[Outgoing] = deque()
         self._large: deque[Outgoing] = deque()
-        self._packs: deque[tuple[str, Deferred[bytes]]] = deque()
+        self._packs: deque[Pack] = deque()
         self._paused = False
         self._running = False
 
@@ -140,21 +148,29 @@ class ObjectSender:
                     return
                 while len(self._packs) < PACKS and self._begin_pack():
                     pass
-                if self._packs and (self._packs[0][1].called or not self._has_slices()):
-                    share, body = self._packs.popleft()
-                    self._write(share, await body)
+                if self._packs and (self._packs[0].body.called or not self._has_slices()):
+                    await self._serve_pack(self._packs.popleft())
                 elif self._large:
                     # Also while the next packs are being made: each keeps another core busy
                     want = self._large.popleft()
                     self.queued -= 1
-                    store = self._shares.store(want.share)
-                    if store is None:
-                        self._say(want.share, ["n", want.digest])
-                    else:
-                        await self._serve_large(store, want)
+                    await self._serve_large(want)
         finally:
             self._running = False
         self._go_on()
+
+    async def _serve_pack(self, pack: Pack) -> None:
+        try:
+            body = await pack.body
+        except Exception:
+            self._failed(pack.share, pack.first)
+        else:
+            self._write(pack.share, body)
+
+    def _failed(self, share: str, digest: bytes) -> None:
+        """In an except clause: whoever wants it asks elsewhere, and the next ones are sent."""
+        self.log.failure("roots: objects of {share} were not sent", share=share)
+        self._say(share, ["n", digest])
 
     def _has_slices(self) -> bool:
         """Whether the next large object goes in slices, and needs no delta to be found first."""
@@ -176,7 +192,8 @@ class ObjectSender:
                 size += want.size
         store = self._shares.store(share) if wants else None
         if store is not None:
-            self._packs.append((share, self._shares.pool(make_pack, store, wants)))
+            body = self._shares.pool(make_pack, store, wants)
+            self._packs.append(Pack(share, wants[0].digest, body))
             return True
         for want in wants:
             self._say(share, ["n", want.digest])
@@ -190,7 +207,17 @@ class ObjectSender:
     def _say(self, share: str, value: Any) -> None:
         self._write(share, codec.squeeze(codec.pack(value)))
 
-    async def _serve_large(self, store: ContentStore, want: Outgoing) -> None:
+    async def _serve_large(self, want: Outgoing) -> None:
+        store = self._shares.store(want.share)
+        if store is None:
+            self._say(want.share, ["n", want.digest])
+            return
+        try:
+            await self._serve_from(store, want)
+        except Exception:
+            self._failed(want.share, want.digest)
+
+    async def _serve_from(self, store: ContentStore, want: Outgoing) -> None:
         if want.base and not want.offset and store.has(want.base) and want.size <= DELTA_MOST:
             operations = await self._shares.pool(find_delta, store, want)
             if operations is not None:
