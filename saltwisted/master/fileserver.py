@@ -12,7 +12,7 @@ from __future__ import annotations
 import gzip
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial, reduce
+from functools import partial
 from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred, gatherResults, succeed
@@ -20,7 +20,10 @@ from twisted.logger import Logger
 
 from saltwisted.errors import StoreError
 from saltwisted.master.chunks import LARGE, Place
+from saltwisted.master.lists import Lists, beginning_with
+from saltwisted.master.replies import Packed
 from saltwisted.parts import IFileSource, IServedFile
+from saltwisted.stores.roots.joined import Joined
 from saltwisted.stores.roots.tree import Listing, both
 
 T = TypeVar("T")
@@ -68,6 +71,7 @@ class FileServer:
         self._sources = {source.name: source for source in sources}
         self._hash_type = str(config.hash_type)
         self._run = run
+        self._lists, self._joined = Lists(run), Joined(both)
         self._chunk = max(int(config.file_buffer_size), 1)
         self._recv = bool(config.file_recv)
         self._recv_most = int(config.file_recv_max_size) * 1024 * 1024
@@ -123,12 +127,21 @@ class FileServer:
         prefix = prefix.strip("/")
 
         def shape(listing: Listing) -> list[str]:
-            names: tuple[str, ...] = getattr(listing, form)
-            if not prefix:
-                return list(names)
-            return [name for name in names if name.startswith(prefix)]
+            return list(beginning_with(prefix, getattr(listing, form)))
 
         return self._listed(saltenv, shape, backends)
+
+    def list_packed(
+        self, form: str, saltenv: Any, prefix: str
+    ) -> list[str] | Packed | Deferred[list[str] | Packed]:
+        """The same, for whoever sends it: packed if it is long, and once for all who ask."""
+        prefix, env = prefix.strip("/"), str(saltenv)
+
+        def shape(listing: Listing) -> Any:
+            names = beginning_with(prefix, getattr(listing, form))
+            return self._lists.packed((env, form), names, not prefix)
+
+        return self._listed(env, shape, None)
 
     def links_now(
         self, saltenv: Any, prefix: str, backends: Collection[str] | None = None
@@ -145,11 +158,12 @@ class FileServer:
         self, saltenv: Any, shape: Callable[[Listing], T], backends: Collection[str] | None
     ) -> T | Deferred[T]:
         listings = [source.listing(str(saltenv)) for source in self._of(backends)]
+        joined = partial(self._joined.of, (str(saltenv), tuple(backends or ())))
         if not any(isinstance(each, Deferred) for each in listings):
-            return shape(_joined(listings))
+            return shape(joined(listings))
         later = [each if isinstance(each, Deferred) else succeed(each) for each in listings]
         whole = gatherResults(later, consumeErrors=True)
-        d: Deferred[Any] = whole.addCallbacks(_joined, _first_error)
+        d: Deferred[Any] = whole.addCallbacks(joined, _first_error)
         return d.addCallback(shape)
 
     # -- one file
@@ -311,10 +325,6 @@ class FileServer:
 
 async def _value(value: T | Deferred[T]) -> T:
     return await value if isinstance(value, Deferred) else value
-
-
-def _joined(listings: Sequence[Listing]) -> Listing:
-    return reduce(both, listings[1:], listings[0]) if listings else Listing()
 
 
 def _first_error(failure: Any) -> Any:

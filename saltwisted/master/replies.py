@@ -20,6 +20,13 @@ class Private:
 
 
 @frozen
+class Packed:
+    """A value that is packed already, since many ask for it."""
+
+    packed: bytes = field(repr=False)
+
+
+@frozen
 class Elsewhere:
     """
     Another master makes the private reply, sealed for the minion: it is passed on as it comes.

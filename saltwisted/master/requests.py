@@ -17,17 +17,19 @@ from inspect import isawaitable
 from typing import Any
 
 from attrs import define
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from saltwisted.errors import AuthenticationError, WireError
+from saltwisted.master.chunks import LARGE as LARGE_REPLY
 from saltwisted.master.context import Context
-from saltwisted.master.replies import Chunk, Elsewhere, Private
+from saltwisted.master.replies import Chunk, Elsewhere, Packed, Private
 from saltwisted.master.sessions import MinionSession
 from saltwisted.master.table import Row
 from saltwisted.transports.deferreds import as_deferred, let_go
 from saltwisted.transports.reasons import why
+from saltwisted.transports.turns import Line
 from saltwisted.wire.commands import Common, parse_command, take_common
 from saltwisted.wire.envelope import (
     BAD_LOAD,
@@ -36,6 +38,7 @@ from saltwisted.wire.envelope import (
     decode_request,
     encode_private_reply,
     encode_sealed_chunk,
+    encode_sealed_packed,
     encode_sealed_reply,
 )
 from saltwisted.wire.msgpack import pack
@@ -81,9 +84,13 @@ class Requests:
         # identity: never served, whatever the option says (T-DOWN-1)
         self._minimum = max(int(ctx.config.minimum_auth_version), 3)
         self._ttl = float(ctx.config.request_server_ttl or 0)
+        # Many may wait for one thing, which a process or a thread works on: when it comes, each of
+        # them is answered at once, or in one of the next turns
+        self._answers: Line[Callable[[], object]] = Line(ctx.clock, lambda answer: answer())
         # What is not simply sealed, see L{saltwisted.master.replies}
         self._ways: dict[type, Callable[[Asked, Any], None]] = {
             Chunk: self._reply_chunk,
+            Packed: lambda asked, value: self._reply_sealed(asked, value.packed),
             Private: self._reply_private,
             Elsewhere: self._reply_elsewhere,
         }
@@ -91,8 +98,9 @@ class Requests:
         self._closed = False
 
     def close(self) -> None:
-        """Answer nobody any more."""
+        """Answer nobody any more, but whoever's answer is here."""
         self._closed = True
+        self._answers.drain()
 
     def handle(self, frame: bytes | memoryview, peer: str, reply: Reply) -> None:
         """Answer one frame; C{reply} is called exactly once, now or later."""
@@ -218,8 +226,17 @@ class Requests:
         Answer with what a handler is still at, in the same way as with what it has at once: also
         a value that cannot be sent is a failure, and not silence.
         """
-        d = as_deferred(value).addCallback(answer).addErrback(failed)
-        let_go(d, self.log, "no reply to {cmd}", cmd=cmd)
+
+        def came(outcome: Any) -> None:
+            def act() -> None:
+                d = fail(outcome) if isinstance(outcome, Failure) else succeed(outcome)
+                let_go(
+                    d.addCallback(answer).addErrback(failed), self.log, "no reply to {cmd}", cmd=cmd
+                )
+
+            self._answers.put(act)
+
+        as_deferred(value).addBoth(came)  # type: ignore[unused-awaitable]
 
     def _check_identity(
         self, request: SealedRequest, common: Common, session: MinionSession
@@ -239,9 +256,17 @@ class Requests:
         """Send what a handler gave back, in the way of its kind: the only place that looks."""
         way = self._ways.get(type(value))
         if way is None:
-            asked.reply(self._seal(asked.session, value, asked.nonce))
+            self._reply_sealed(asked, pack(value))
         else:
             way(asked, value)
+
+    def _reply_sealed(self, asked: Asked, packed: bytes) -> None:
+        """Seal a value: at once if it is small, else in a thread, as a large chunk."""
+        key, iv = asked.session.key, self._entropy(16)
+        if len(packed) < LARGE_REPLY:
+            asked.reply(encode_sealed_packed(key, packed, iv, asked.nonce))
+            return
+        self._reply_with(asked, self._ctx.pool(encode_sealed_packed, key, packed, iv, asked.nonce))
 
     def _reply_elsewhere(self, asked: Asked, elsewhere: Elsewhere) -> None:
         """Pass on what another master has sealed; if nobody has, say so in its place."""

@@ -13,6 +13,7 @@ L{saltwisted.wire.crypticle}; replies to C{_auth} in L{saltwisted.wire.handshake
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hmac import compare_digest
 from typing import Any
 
@@ -26,6 +27,7 @@ from saltwisted.wire.crypticle import (
     open_raw,
     seal,
     seal_into,
+    seal_packed,
     sealed_size,
 )
 from saltwisted.wire.msgpack import LARGE, guess, pack, pack_bin, unpack, unpack_raw
@@ -218,6 +220,13 @@ def encode_sealed_reply(key: SessionKey, value: Any, iv: bytes, nonce: str) -> b
     return pack(seal(key, value, iv, nonce))
 
 
+def encode_sealed_packed(key: SessionKey, packed: bytes, iv: bytes, nonce: str) -> bytes:
+    """The same of a packed value; of a large one in a thread, where nobody waits for it."""
+    if len(packed) > LARGE:
+        return _sealed((b"", packed, b""), key, iv, nonce)
+    return pack(seal_packed(key, packed, iv, nonce))
+
+
 def encode_sealed_chunk(
     key: SessionKey, data: bytes, rest: dict[str, Any], iv: bytes, nonce: str
 ) -> bytes:
@@ -230,6 +239,10 @@ def encode_sealed_chunk(
         data,
         b"".join(pack(name) + pack(value) for name, value in rest.items()),
     )
+    return _sealed(pieces, key, iv, nonce)
+
+
+def _sealed(pieces: Sequence[bytes], key: SessionKey, iv: bytes, nonce: str) -> bytes:
     size = sealed_size(sum(map(len, pieces)), nonce)
     return seal_into(key, pieces, iv, nonce, _raw_head(size))  # type: ignore[return-value,unused-ignore]
 

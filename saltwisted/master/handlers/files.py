@@ -45,19 +45,19 @@ def envs(ctx: Context, who: str, cmd: FileEnvs) -> list[str]:
 
 def file_list(ctx: Context, who: str, cmd: FileList) -> Any:
     """Sorted paths of all files."""
-    return _from_files(ctx, who, lambda files: files.list_now("files", cmd.saltenv, cmd.prefix))
+    return _from_files(ctx, who, lambda files: files.list_packed("files", cmd.saltenv, cmd.prefix))
 
 
 def file_list_emptydirs(ctx: Context, who: str, cmd: FileListEmptyDirs) -> Any:
     """Sorted paths of directories without anything in them."""
     return _from_files(
-        ctx, who, lambda files: files.list_now("empty_dirs", cmd.saltenv, cmd.prefix)
+        ctx, who, lambda files: files.list_packed("empty_dirs", cmd.saltenv, cmd.prefix)
     )
 
 
 def dir_list(ctx: Context, who: str, cmd: DirList) -> Any:
     """Sorted paths of all directories."""
-    return _from_files(ctx, who, lambda files: files.list_now("dirs", cmd.saltenv, cmd.prefix))
+    return _from_files(ctx, who, lambda files: files.list_packed("dirs", cmd.saltenv, cmd.prefix))
 
 
 def symlink_list(ctx: Context, who: str, cmd: SymlinkList) -> Any:

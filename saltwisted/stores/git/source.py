@@ -28,6 +28,7 @@ from saltwisted.domain.roots.manifest import name_of
 from saltwisted.errors import StoreError
 from saltwisted.stores.files import store_error
 from saltwisted.stores.git.objects import Damaged, Repository
+from saltwisted.stores.roots.joined import Joined
 from saltwisted.stores.roots.served import Found, RunInPool, Shared
 from saltwisted.stores.roots.tree import OPEN, Listing, both, read_file, read_now
 
@@ -182,6 +183,7 @@ class GitFiles:
         self._laid: OrderedDict[str, str] = OrderedDict()
         self._listings: OrderedDict[tuple[str, str, str], Listing] = OrderedDict()
         self._listed: dict[tuple[str, str, str], Shared] = {}
+        self._joined = Joined(_one_list)
         self._uid, self._gid = os.geteuid(), os.getegid()
         self._tell: Callable[[str], None] = lambda folder: None
         self._through: Callable[[GitView], GitView] = lambda view: view
@@ -404,7 +406,7 @@ class GitFiles:
                 found.append(self._listing(place))
             except Damaged:
                 self._tell(place.served.folder)
-        whole = _together(found)
+        whole = _together(found, partial(self._joined.of, saltenv))
         if saltenv in self.view.envs or mapping.is_hex(saltenv):
             return whole
         # As in Salt: an environment that is there by way of C{fallback} alone lists no links
@@ -469,26 +471,22 @@ def _alike(names: Sequence[str], near: tuple[str, ...]) -> tuple[str, ...]:
     return near if whole == near else whole
 
 
-def _together(found: list[Any]) -> Listing | Deferred[Listing]:
+def _together(
+    found: list[Any], join: Callable[[list[Any]], Listing]
+) -> Listing | Deferred[Listing]:
     """Several lists as one; those that come later, when they have come."""
-    whole = Listing()
     for number, each in enumerate(found):
         if isinstance(each, Deferred):
-            rest = found[number + 1 :]
 
-            def more(listing: Listing, whole: Listing = whole, rest: list[Any] = rest) -> Any:
-                return _together([_joined(whole, listing), *rest])
+            def more(listing: Listing, number: int = number) -> Any:
+                return _together([*found[:number], listing, *found[number + 1 :]], join)
 
             return each.addCallback(more)
-        whole = _joined(whole, each)
-    return whole
+    return join(found)
 
 
-def _joined(one: Listing, other: Listing) -> Listing:
-    if not one.files and not one.dirs:
-        return other
+def _one_list(one: Listing, other: Listing) -> Listing:
     # As in Salt a link of two remotes is that of the last
     joined = both(one, other)
-    return Listing(
-        joined.files, joined.dirs, (), dict(sorted({**one.links, **other.links}.items()))
-    )
+    links = dict(sorted({**one.links, **other.links}.items()))
+    return Listing(joined.files, joined.dirs, (), links)

@@ -40,11 +40,18 @@ class Listing:
 def both(one: Listing, other: Listing) -> Listing:
     """What is in either; a link of both is that of the first."""
     return Listing(
-        tuple(sorted({*one.files, *other.files})),
-        tuple(sorted({*one.dirs, *other.dirs})),
-        tuple(sorted({*one.empty_dirs, *other.empty_dirs})),
+        _either(one.files, other.files),
+        _either(one.dirs, other.dirs),
+        _either(one.empty_dirs, other.empty_dirs),
         dict(sorted({**other.links, **one.links}.items())),
     )
+
+
+def _either(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
+    if not one or not other:
+        return one or other
+    # Two sorted runs are merged, a set would have to be sorted anew
+    return tuple(dict.fromkeys(sorted((*one, *other))))
 
 
 def read_now(fd: int, start: int, length: int) -> bytes | None:
