@@ -100,22 +100,6 @@ class FileServer:
         for source in self._of(backends):
             source.refresh()
 
-    async def file_list(self, saltenv: Any = "base", prefix: str = "") -> list[str]:
-        """All files of an environment whose path begins with C{prefix}."""
-        return await _value(self.list_now("files", saltenv, prefix))
-
-    async def dir_list(self, saltenv: Any = "base", prefix: str = "") -> list[str]:
-        """All directories."""
-        return await _value(self.list_now("dirs", saltenv, prefix))
-
-    async def file_list_emptydirs(self, saltenv: Any = "base", prefix: str = "") -> list[str]:
-        """All directories without anything in them."""
-        return await _value(self.list_now("empty_dirs", saltenv, prefix))
-
-    async def symlink_list(self, saltenv: Any = "base", prefix: str = "") -> dict[str, str]:
-        """All links with their targets."""
-        return await _value(self.links_now(saltenv, prefix))
-
     def list_now(
         self, form: str, saltenv: Any, prefix: str, backends: Collection[str] | None = None
     ) -> list[str] | Deferred[list[str]]:
@@ -321,10 +305,6 @@ class FileServer:
         failure.trap(OSError)
         self.log.warn("a pushed file was refused: {error}", error=str(failure.value))
         return False
-
-
-async def _value(value: T | Deferred[T]) -> T:
-    return await value if isinstance(value, Deferred) else value
 
 
 def _first_error(failure: Any) -> Any:

@@ -301,22 +301,17 @@ class ListTests(FilesTestCase):
         self.assertEqual(self.ask("_symlink_list", prefix="x"), {})
         self.assertEqual(self.ask("_file_list", saltenv="none"), [])
 
-    def test_coroutines(self) -> None:
-        """The same lists for runners, as coroutines."""
+    def test_runners(self) -> None:
+        """The same lists for runners, not packed."""
         self.write("srv/a/x")
         server = self.serve()
-
         found = [
-            self.successResultOf(Deferred.fromCoroutine(ask))
-            for ask in (
-                server.file_list("base"),
-                server.dir_list("base"),
-                server.file_list_emptydirs("base"),
-                server.symlink_list("base"),
-            )
+            self.successResultOf(maybeDeferred(server.list_now, form, "base", ""))
+            for form in ("files", "dirs", "empty_dirs")
         ]
 
-        self.assertEqual(found, [["a/x"], ["a"], [], {}])
+        self.assertEqual(found, [["a/x"], ["a"], []])
+        self.assertEqual(self.successResultOf(maybeDeferred(server.links_now, "base", "")), {})
 
 
 class ReceiveTests(FilesTestCase):
