@@ -30,6 +30,8 @@ from saltwisted.worker.control import ControlClient
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PEERS = os.environ.get("SALTWISTED_PEERS", "")
 SECONDS = float(os.environ.get("SALTWISTED_TEST_PATIENCE", "120"))
+EVENTS_SECONDS = 5 * SECONDS
+"""How long the events of one listener are waited for, all in all."""
 
 
 def needs_peers(test: Any) -> Any:
@@ -90,6 +92,23 @@ def until(
         if now > end:
             raise AssertionError(f"waited {seconds or SECONDS:.0f} s in vain for {what}")
         time.sleep(max(every, min(now - began, 0.3)))
+
+
+def waited_for(events: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The same events, until they have been waited for too long."""
+    left = EVENTS_SECONDS
+    last: dict[str, Any] = {}
+    began = time.monotonic()
+    with contextlib.suppress(TimeoutError):
+        for last in events:
+            left -= time.monotonic() - began
+            if left < 0:
+                break
+            yield last
+            began = time.monotonic()
+        else:
+            return
+    raise AssertionError(f"waited {EVENTS_SECONDS:.0f} s in vain for an event; the last was {last}")
 
 
 class Daemon:
@@ -375,12 +394,17 @@ class OurMaster(Daemon):
 
     @contextlib.contextmanager
     def events(self, *prefixes: str) -> Iterator[Iterator[dict[str, Any]]]:
-        """Events from now on, as they come."""
+        """
+        Events from now on, as they come.
+
+        @raises AssertionError: from the iterator, once all the waiting for events adds up to
+            L{EVENTS_SECONDS}. The one that a test waits for will not come, though others do.
+        """
         client = self.control()
-        stream = client.stream("events", tags=list(prefixes) or [""])
+        stream = client.stream_within(EVENTS_SECONDS, "events", tags=list(prefixes) or [""])
         next(stream)  # the bus says that it listens
         try:
-            yield stream
+            yield waited_for(stream)
         finally:
             client.close()
 
