@@ -22,3 +22,5 @@ BASE_THORIUM_ROOTS_DIR = "/srv/thorium"
 BASE_MASTER_ROOTS_DIR = "/srv/salt-master"
 SPM_PARENT_PATH = "/srv/spm"
 INSTALL_DIR = HERE
+CLOUD_DIR = os.path.join(INSTALL_DIR, "cloud")
+BOOTSTRAP = os.path.join(CLOUD_DIR, "deploy", "bootstrap-salt.sh")

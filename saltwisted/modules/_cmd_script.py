@@ -9,6 +9,8 @@ import os
 import pwd
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 log = logging.getLogger(__name__)
@@ -27,6 +29,20 @@ def remove(path: str) -> None:
         os.remove(path)
     except OSError as error:
         log.error("cmd: unable to clean tempfile '%s': %s", path, error.strerror)
+
+
+@contextmanager
+def written(code: str, runas: str | None) -> Iterator[str]:
+    """The path of a file with this text, for as long as it is run."""
+    descriptor, path = tempfile.mkstemp(prefix="__salt.tmp.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(code)
+        if runas is not None:
+            os.chown(path, pwd.getpwnam(runas).pw_uid, -1)
+        yield path
+    finally:
+        remove(path)
 
 
 def copied(source: Any, path: str) -> bool:

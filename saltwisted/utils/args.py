@@ -178,3 +178,46 @@ def test_mode(**kwargs: Any) -> bool:
     from saltwisted.utils.data import is_true
 
     return any(key.lower() == "test" and is_true(value) for key, value in kwargs.items())
+
+
+_CLOSING = {"[": "]", "{": "}", "(": ")"}
+
+
+def parse_function(s: str) -> tuple[str | None, list[str] | None, dict[str, str] | None]:
+    """
+    A call such as C{module.function(one, [2, 3], name=value)} in its parts, which stay text: name,
+    arguments and keywords. Three times C{None}, if it is none.
+    """
+    lexer = shlex.shlex(s, posix=True)
+    lexer.escapedquotes = "\"'"
+    name, opened, rest = "", False, iter(lexer)
+    for piece in rest:
+        opened = piece == "("
+        if opened:
+            break
+        name += piece
+    args: list[str] = []
+    kwargs: dict[str, str] = {}
+    words: list[str] = []
+    key, brackets = "", ""
+    for piece in rest if name and opened else ():
+        if piece in (",", ")") and not brackets:
+            if key:
+                kwargs[key] = "".join(words)
+            elif words:
+                args.append("".join(words))
+            if piece == ")":
+                return name, args, kwargs
+            key, words = "", []
+            continue
+        if piece == "=" and not brackets:
+            key, words = "".join(words), []
+            continue
+        if piece in _CLOSING:
+            brackets += piece
+        elif piece in _CLOSING.values():
+            if not brackets or _CLOSING[brackets[-1]] != piece:
+                break
+            brackets = brackets[:-1]
+        words.append(piece)
+    return None, None, None

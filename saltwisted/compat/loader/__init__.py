@@ -7,6 +7,7 @@ Each function answers with our loader of one kind, which has the functions of th
 from __future__ import annotations
 
 import os
+import types
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,6 +28,22 @@ def minion_mods(
 ) -> Any:
     """Execution modules: C{__salt__}."""
     return _loaders(opts, context).modules
+
+
+def raw_mod(
+    opts: Mapping[str, Any], name: str, functions: Any, mod: str = "modules", **kwargs: Any
+) -> dict[str, Any]:
+    """The functions of one file; none, if there is no such file."""
+    loader = _loader.Loaders(opts, extra={"__salt__": functions})[mod]
+    module = loader.module_of(name)
+    found = vars(module) if module is not None else {}
+    return {
+        f"{name}.{each}": value
+        for each, value in found.items()
+        if isinstance(value, types.FunctionType)
+        and value.__module__ == found["__name__"]
+        and not each.startswith("_")
+    }
 
 
 def utils(
