@@ -222,12 +222,15 @@ def _nothing(_record: Any) -> bool:
 
 def of_site(name: str, opts: Mapping[str, Any]) -> Outputter | None:
     """
-    An outputter of the site's own, from C{_output} or C{outputter_dirs}; C{None}: there is none.
+    An outputter of the site's own, from C{_output} or C{outputter_dirs}, or of an extension, if its
+    name is none of ours; C{None}: there is none.
 
     It runs in this process, as in Salt. If it cannot be used, that is said.
     """
     synced = os.path.join(str(opts.get("extension_modules") or ""), "output")
-    if not any((opts.get("outputter_dirs"), opts.get("module_dirs"), os.path.isdir(synced))):
+    places = (opts.get("outputter_dirs"), opts.get("module_dirs"), os.path.isdir(synced))
+    is_ours = name in _SHORT or name in _MODULES
+    if not any(places) and (is_ours or not _has_extensions()):
         return None
     from saltwisted.worker.process import asbefore
     from saltwisted.worker.process import loader as loading
@@ -262,6 +265,12 @@ def of_site(name: str, opts: Mapping[str, Any]) -> Outputter | None:
         return None if text is None else str(text)
 
     return output
+
+
+def _has_extensions() -> bool:
+    from saltwisted.worker.process.extensions import entry_points
+
+    return bool(entry_points(sys.path))
 
 
 def find(name: str, opts: Mapping[str, Any] | None = None) -> Outputter:

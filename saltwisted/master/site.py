@@ -255,29 +255,25 @@ class SiteFunctions(Mapping[str, IFunctionModule]):
         run = call if isinstance(call, Run) else None
         tag = f"salt/{'run' if run else 'wheel'}/{call.jid}"
         payload = {
-            "do": "call",
-            "kind": self._kind,
+            **self._surroundings(call, tag),
             "fun": name,
             "arg": list(arg),
             "kwarg": dict(kwarg),
             "with_pillar": with_pillar,
-            "jid": call.jid,
-            "tag": tag,
-            "user": run.user if run else call.actor,
-            "ours": [
-                f"{module}.{short}"
-                for module, found in self._ours.items()
-                for short in found.FUNCTIONS
-            ],
         }
-
         lent = self._read.lend(str(call.jid))
         if lent is not None:
             payload["folder"] = lent.folder
 
+        begun = path
+
         async def told(op: str, args: Mapping[str, Any]) -> Any:
+            nonlocal begun
             if op == "files":
                 return await self._read.answer(args.get("load"), lent)
+            if op == "begins":
+                begun = str(args["path"])[:300]
+                return None
             return await self._told(name, tag, run, op, args)
 
         limit = float(self._ground.config.site_function_timeout)
@@ -290,13 +286,28 @@ class SiteFunctions(Mapping[str, IFunctionModule]):
         if answer is None:
             raise RemoteError(
                 "SaltRunnerError",
-                f"Exception occurred in {self._word} {name} ({path}): its process {why}",
+                f"Exception occurred in {self._word} {name} ({begun}): its process {why}",
             )
         if "error" in answer:
             raise RemoteError("SaltRunnerError", str(answer["error"]))
         if run is not None and answer.get("retcode"):
             run.judge(False)
         return answer["value"]
+
+    def _surroundings(self, call: Any, tag: str) -> dict[str, Any]:
+        """What the process of a call is told besides the call itself."""
+        return {
+            "do": "call",
+            "kind": self._kind,
+            "jid": call.jid,
+            "tag": tag,
+            "user": call.user if isinstance(call, Run) else call.actor,
+            "ours": [
+                f"{module}.{short}"
+                for module, found in self._ours.items()
+                for short in found.FUNCTIONS
+            ],
+        }
 
     async def _told(
         self, name: str, tag: str, run: Run | None, op: str, args: Mapping[str, Any]
@@ -343,7 +354,8 @@ class SiteFunctions(Mapping[str, IFunctionModule]):
             if op == "answer":
                 ended(dict(args))
                 return None
-            if op == "begins" and timer is not None and timer.active():
+            listing = payload["do"] == "list"
+            if op == "begins" and listing and timer is not None and timer.active():
                 timer.reset(limit)
             return await told(op, args)
 

@@ -112,6 +112,13 @@ class Running:
         """The process; 0 while it waits."""
         return self.child.pid if self.child is not None else 0
 
+    @property
+    def suspect(self) -> str:
+        """What to say of the site's own code when it has ended too early; C{""}: nothing."""
+        if not self.site:
+            return ""
+        return f"; the last file of the site's own that it executed is {self.site}"
+
 
 class Executor:
     """
@@ -198,6 +205,9 @@ class Executor:
                 kept.append(args["ret"])
                 running.returned = True
                 return None
+            if op == "begins":
+                running.site = str(args.get("path"))[:300]
+                return None
             return await handler(running, op, args, stream)
 
         job = {"jid": jid, "fun": fun, "arg": list(arg), "ret": ""}
@@ -205,7 +215,7 @@ class Executor:
         running = self.run(order)
         how = await running.ended
         if not kept:
-            raise RemoteError("WorkerDied", f"the process of {fun} {how}")
+            raise RemoteError("WorkerDied", f"the process of {fun} {how}{running.suspect}")
         return kept[0]
 
     def find(self, jid: str) -> Running | None:

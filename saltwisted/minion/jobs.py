@@ -206,22 +206,25 @@ class Jobs(Service):
     # -- jobs end
 
     def _ended(self, how: Any, running: Running) -> None:
-        if running.returned or not self.running:
+        if not self.running:
             return
         order = running.order
-        self.log.warn(
-            "the process of job {jid} ({fun}) {how} before it returned",
-            jid=order.jid,
-            fun=str(order.job.get("fun"))[:200],
-            how=str(how),
-        )
+        if not running.returned or (running.site and not how.clean):
+            self.log.warn(
+                "the process of job {jid} ({fun}) {how} {when} it returned{site}",
+                jid=order.jid,
+                fun=str(order.job.get("fun"))[:200],
+                how=str(how),
+                when="after" if running.returned else "before",
+                site=running.suspect,
+            )
+        if running.returned:
+            return
         if running.pid:
             text = f"The process of the job (pid {running.pid}) {how} before it returned"
         else:
             text = f"The job {how}"
-        if running.site:
-            text += f"; the last file of the site's own that it executed is {running.site}"
-        self._fail(running, text)
+        self._fail(running, text + running.suspect)
 
     def _fail(self, running: Running, text: str) -> None:
         order = running.order

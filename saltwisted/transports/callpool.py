@@ -62,6 +62,7 @@ class Pooled:
     asking: Deferred[Any] | None = None
     stale: bool = False
     timer: Any = None
+    site: str = ""
 
 
 class CallPool:
@@ -142,6 +143,9 @@ class CallPool:
         async def child_said(op: str, args: dict[str, Any], peer: PeerProcess, stream: Any) -> Any:
             if op == "work":
                 return await self._work(worker, args)
+            if op == "begins":
+                worker.site = str(args.get("path"))[:300]
+                return None
             return await self._handler(op, args, peer, stream)
 
         child = self._spawn(child_said)
@@ -215,14 +219,16 @@ class CallPool:
         expected = worker not in self._workers
         self._workers.discard(worker)
         call, worker.call = worker.call, None
+        site = f"; the last file of the site's own that it executed is {worker.site}"
+        ended = f"{how}{site if worker.site else ''}"
         if call is not None:
-            self._finish(call, RemoteError("WorkerDied", f"the worker process {how}"))
+            self._finish(call, RemoteError("WorkerDied", f"the worker process {ended}"))
         if not expected:
-            self.log.warn("a worker process of {entry} {how}", entry=self._entry, how=str(how))
+            self.log.warn("a worker process of {entry} {how}", entry=self._entry, how=ended)
             if call is None and self._queue and worker.calls == 0:
                 # It died before its first question; its successor may do the same.
                 self._finish(
-                    self._queue.popleft(), RemoteError("WorkerDied", f"the worker process {how}")
+                    self._queue.popleft(), RemoteError("WorkerDied", f"the worker process {ended}")
                 )
         self._feed()
 

@@ -8,6 +8,7 @@ C{sls}, unless it is among them.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -24,6 +25,18 @@ _renderers: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 def known(engine: Any) -> bool:
     """Whether this is the name of a template engine."""
     return engine in ENGINES
+
+
+def written_renderer(loaders: Any, name: str, instead: bool) -> Any:
+    """
+    A renderer that somebody wrote; C{None}: there is none.
+
+    @param instead: there is one of ours of this name. It is used unless a file has the name.
+    """
+    loader = loaders["renderers"]
+    if instead and not loader._catalogue.is_of_site(name):
+        return None
+    return loader.get(f"{name}.render")
 
 
 def engines(context: dict[str, Any]) -> dict[str, Any]:
@@ -134,7 +147,7 @@ def _renderer(context: dict[str, Any]) -> Any:
             pillar=context.get("pillar") or {},
             functions=functions,
             proxied=True,
-            custom=lambda name: loaders and loaders["renderers"].get(f"{name}.render"),
+            custom=partial(written_renderer, loaders) if loaders else None,
         )
         if loaders is not None:
             _renderers[loaders] = renderer

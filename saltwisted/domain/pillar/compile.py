@@ -22,6 +22,7 @@ from saltwisted.domain.pillar.top import Top, chosen, in_env_order, merge_tops, 
 from saltwisted.domain.render.errors import TemplateFailure
 from saltwisted.domain.render.pipeline import Job, Renderer
 from saltwisted.domain.render.tree import merge, traverse_maps
+from saltwisted.domain.sitecode import place_of
 from saltwisted.domain.targeting.matchers import MinionFacts, confirm_top
 
 _WILD = re.compile(r"[*?\[]")
@@ -159,7 +160,8 @@ class PillarCompiler:
     def _failed(self, what: str, error: Exception) -> None:
         self._result.details.append(f"{what}:\n{error}")
         where = error.summary() if isinstance(error, TemplateFailure) else type(error).__name__
-        self._result.summaries.append(f"{what}: {where}")
+        place = place_of(error)
+        self._result.summaries.append(f"{what}: {where}{f' ({place})' if place else ''}")
 
     def _noted(self, message: str) -> str:
         self._result.details.append(message)

@@ -95,8 +95,9 @@ class Renderer:
     @param functions: what templates see as C{salt}.
     @param proxied: messages about undefined keys call grains and pillar what Salt calls them in
         its SLS files, by the class of a proxy around them.
-    @param custom: finds renderers that somebody wrote (C{_renderers}): functions as in Salt, which
-        take the data, C{saltenv}, C{sls} and keywords.
+    @param custom: finds renderers that somebody wrote (C{_renderers}) by name: functions as in
+        Salt, which take the data, C{saltenv}, C{sls} and keywords. It is told whether there is one
+        of ours, whose place such a one takes.
     @ivar facts: C{grains}, C{pillar}, C{opts}, C{salt}; the pillar may be replaced between
         renderings.
     """
@@ -113,7 +114,7 @@ class Renderer:
         cache: RenderCache | None = None,
         extra: Mapping[str, Any] | None = None,
         proxied: bool = False,
-        custom: Callable[[str], Any] | None = None,
+        custom: Callable[[str, bool], Any] | None = None,
     ) -> None:
         self.host = host
         self.settings = settings
@@ -259,12 +260,10 @@ class Renderer:
         return steps
 
     def _engine(self, name: str) -> Callable[[Any, Job], Any] | None:
-        """The renderer of a name: ours, or one that somebody wrote."""
+        """The renderer of a name: one that somebody wrote, or ours."""
         engine = self.engines.get(name)
-        if engine is None and self._custom is not None:
-            written = self._custom(name)
-            engine = partial(self._written, written) if written else None
-        return engine
+        written = self._custom(name, engine is not None) if self._custom is not None else None
+        return partial(self._written, written) if written else engine
 
     # -- the renderers -----------------------------------------------------------
 

@@ -23,6 +23,7 @@ import glob
 import logging
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from yaml import YAMLError
@@ -41,6 +42,7 @@ from saltwisted.worker.process.main import NoMaster
 from saltwisted.worker.renderhost import RootsHost
 from saltwisted.worker.servedfiles import served_by
 from saltwisted.worker.servedhost import ServedHost
+from saltwisted.worker.templates import written_renderer
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +75,7 @@ class Rendering:
                 files if served else self._opts, NoMaster(), served=served
             ),
         )
+        self._loaders = loaders
         of = (self._opts, lambda: loaders.modules, loaders.adopt_salt)
         self._host = (
             ServedHost(FileClient(files, served, local=True), *of)
@@ -87,12 +90,13 @@ class Rendering:
             pillar={},
             functions=loaders.modules,
             cache=RenderCache(),
-            custom=lambda name: loaders["renderers"].get(f"{name}.render"),
+            custom=partial(written_renderer, loaders),
         )
 
     def react(self, events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """The calls that each event sets off."""
         self._host.forget()
+        self._loaders.look_again()
         return [self._one(event) for event in events]
 
     def _one(self, event: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,6 +144,7 @@ class Rendering:
     def look(self, wanted: Sequence[Sequence[Any]]) -> list[list[Finding]]:
         """For each SLS with its environment and sample, what can be said of it."""
         self._host.forget()
+        self._loaders.look_again()
         return [self._look(ref, saltenv, sample) for ref, saltenv, sample in wanted]
 
     def _look(self, ref: str, saltenv: str, sample: Any) -> list[Finding]:

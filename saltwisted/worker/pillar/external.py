@@ -51,7 +51,10 @@ class Sources:
 
     def has(self, name: str) -> bool:
         """As the protocol says."""
-        return self._function(name) is not None
+        found = self._function(name) is not None
+        if not found:
+            self.host.volatile.add(name)  # it may come
+        return found
 
     def replaced(self, pillar: Mapping[str, Any]) -> None:
         """As the protocol says."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from saltwisted.domain.render.yamldump import register_map
+from saltwisted.worker.process import asbefore
 
 REPEATABLE = frozenset(
     {
@@ -208,8 +209,11 @@ class NotedFunctions(Mapping[str, Any]):
             self._tell(str(name))
 
     def __getitem__(self, name: str) -> Any:
-        found = self._functions()[name]
-        self._note(name)
+        try:
+            found = self._functions()[name]
+        finally:
+            self._note(name)  # also one that is not there: it may come
+        asbefore.calls(found)
         return found
 
     def __contains__(self, name: object) -> bool:
@@ -218,9 +222,10 @@ class NotedFunctions(Mapping[str, Any]):
     def get(self, name: str, default: Any = None) -> Any:
         """As C{dict.get}."""
         found = self._functions().get(name)
+        self._note(name)
         if found is None:
             return default
-        self._note(name)
+        asbefore.calls(found)
         return found
 
     def __iter__(self) -> Iterator[str]:
@@ -247,6 +252,7 @@ class _NotedModule:
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._module, name)
         self._functions._note(f"{self._name}.{name}")
+        asbefore.calls(found)
         return found
 
 

@@ -40,8 +40,10 @@ from saltwisted.worker.masking import plain_pillar
 from saltwisted.worker.pillar.external import Sources
 from saltwisted.worker.pillar.facts import NotedFunctions, OptsDict, UsedGrains, looked_at
 from saltwisted.worker.pillar.tops import master_tops
+from saltwisted.worker.process import asbefore
+from saltwisted.worker.process.catalogue import Catalogue
 from saltwisted.worker.process.loader import Loaders
-from saltwisted.worker.process.modulefiles import adopt_salt
+from saltwisted.worker.process.modulefiles import KINDS, adopt_salt
 from saltwisted.worker.renderhost import RootsHost
 from saltwisted.worker.servedfiles import served_by
 
@@ -136,11 +138,15 @@ class Compilation:
             request.get("seed"),
         )
 
-    def _written(self, name: str) -> Any:
+    def _written(self, name: str, instead: bool) -> Any:
         """A renderer of the site's own. It may look at anything: the pillar is not kept."""
+        if instead and not self._worker.renderers.is_of_site(name):
+            return None
         found = self._worker.functions(self).loaders["renderers"].get(f"{name}.render")
         if found is not None:
-            self.host.volatile.add(f"renderer {name}")
+            asbefore.calls(found)
+        # Also one that is not there: it may come
+        self.host.volatile.add(f"renderer {name}")
         return found
 
     def _sources(self, request: Mapping[str, Any]) -> Sources:
@@ -267,6 +273,10 @@ class PillarWorker:
         self.cache = RenderCache()
         self.render_settings = RenderSettings.of(opts)
         self._loaders: dict[Any, Loaders] = {}
+        # Which there are is asked by each pillar; most need no loader for that
+        self.renderers = Catalogue(
+            KINDS["renderers"], self.opts, frozenset(), False, adopt_salt, with_own=False
+        )
 
     def functions(self, compilation: Compilation) -> Any:
         """The execution modules for a minion's grains; modules once loaded are used again."""
@@ -288,6 +298,13 @@ class PillarWorker:
             loaders.replace(grains=grains, pillar=compilation.pillar, context={})
         self._loaders[key] = loaders
         return loaders.modules
+
+    def look_again(self) -> None:
+        """What the site has changed of its modules since the last call counts in this one."""
+        if self.renderers.changed():
+            self.renderers.forget()
+        for loaders in self._loaders.values():
+            loaders.look_again()
 
     def _file_client(self) -> FileClient:
         """C{salt://} in a pillar means what is served here."""
@@ -352,6 +369,7 @@ def serve(payload: Mapping[str, Any], daemon: Any, facts: Mapping[str, Any]) -> 
     global _worker
     if _worker is None:
         _worker = PillarWorker(facts["opts"], daemon)
+    _worker.look_again()
     if payload.get("do") == "top":
         return _worker.top(payload)
     if payload.get("do") == "tops":

@@ -11,8 +11,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Protocol
 
+from saltwisted.errors import TransportClosed
+
 _KINDS = (types.FunctionType, types.BuiltinFunctionType, type)
 _ABSENT = object()
+HERE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+"""Where our own code is."""
 
 
 class AsBefore:
@@ -86,6 +90,22 @@ class Watching(Protocol):
         """One is executed now."""
 
 
+class Told:
+    """
+    Tells the daemon which file of the site's is executed, also of those that grains execute.
+
+    @param client: the daemon.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def begins(self, path: str) -> None:
+        """It is executed now, or a function of it is called."""
+        with suppress(TransportClosed):
+            self._client.notify("begins", path=path)
+
+
 watching: list[Watching] = []
 """Those of this process."""
 
@@ -94,6 +114,15 @@ def begins(path: str) -> None:
     """A file of the site's is executed now."""
     for each in watching:
         each.begins(path)
+
+
+def calls(function: Any) -> None:
+    """A function is called next: if it is the site's, the daemon hears of its file."""
+    path = getattr(getattr(function, "__code__", None), "co_filename", HERE)
+    if not path.startswith(HERE):
+        for each in watching:
+            if isinstance(each, Told):
+                each.begins(path)
 
 
 def _functions(module: Any) -> Iterator[tuple[str, Any]]:

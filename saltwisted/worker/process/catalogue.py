@@ -18,6 +18,17 @@ from saltwisted.worker.process.modulefiles import (
     stock_directory,
 )
 
+Stamp = tuple[int, int, int] | None
+
+
+def stamp_of(path: str) -> Stamp:
+    """What is another when a file or directory has changed; C{None}: there is none."""
+    try:
+        about = os.stat(path)
+    except OSError:
+        return None
+    return about.st_mtime_ns, about.st_size, about.st_ino
+
 
 class Catalogue:
     """
@@ -45,11 +56,21 @@ class Catalogue:
         self.prepare = prepare
         self.with_own = with_own
         self._files: dict[str, list[ModuleFile]] | None = None
+        self._seen: dict[str, Stamp] = {}
         self._stock_files: dict[str, ModuleFile] | None = None
 
     def forget(self) -> None:
         """Read the directories again at the next question."""
         self._files = self._stock_files = None
+        self._seen.clear()
+
+    def watch(self, path: str) -> None:
+        """A file or directory of the site's is read now."""
+        self._seen.setdefault(path, stamp_of(path))
+
+    def changed(self) -> bool:
+        """Whether something of the site's has come, gone or been written since it was read."""
+        return any(stamp_of(path) != was for path, was in self._seen.items())
 
     @property
     def module_dirs(self) -> list[str]:
@@ -86,11 +107,19 @@ class Catalogue:
         """File name without suffix to the file in service (a list of at most one)."""
         if self._files is None:
             found: dict[str, list[ModuleFile]] = {}
+            for base in self.opts.get("module_dirs") or ():
+                self.watch(base)  # it may get a directory of this kind
             for directory, rank in self.directories():
+                if rank == "ext":
+                    self.watch(directory)
                 for file in self._scan(directory, rank):
                     found.setdefault(file.name, []).append(file)
             self._files = {name: files[:1] for name, files in found.items()}
         return self._files
+
+    def is_of_site(self, name: str) -> bool:
+        """Whether the file of this name is the site's or an extension's."""
+        return any(file.rank == "ext" for file in self.by_name().get(name, ()))
 
     def replaced(self, name: str) -> Iterator[ModuleFile]:
         """Ours of this name, though a file of the site's or an extension's is in its place."""

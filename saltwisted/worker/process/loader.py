@@ -148,6 +148,15 @@ class Loaders:
             loader.provide()
         return loader
 
+    def look_again(self) -> None:
+        """
+        Forget all modules if a file of the site's has changed since it was read: for processes
+        that work longer than for one call.
+        """
+        if any(loader._catalogue.changed() for loader in self._kinds.values()):
+            for loader in self._kinds.values():
+                loader.clear()
+
     @property
     def modules(self) -> Loader:
         """C{__salt__}."""
@@ -428,6 +437,7 @@ class Loader(LateFunctions):
             return
         file.tried = True
         if file.rank == "ext":
+            self._catalogue.watch(file.path)
             self.loaders.begins(file.path)
         self._begun.append(file)
         try:

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from saltwisted.domain.secrecy import discreet, told, told_event
+from saltwisted.domain.sitecode import place_of
 from saltwisted.errors import RemoteError, TransportClosed
 from saltwisted.worker.control import ControlClient
 from saltwisted.worker.exceptions import SaltClientError, SaltReqTimeoutError
@@ -205,24 +206,6 @@ def settle_process(name: str) -> None:
     faulthandler.enable(file=sys.stderr)
 
 
-class Told:
-    """
-    Tells the daemon which file of the site's is executed, also of those that grains execute.
-
-    @param client: the daemon.
-    """
-
-    def __init__(self, client: ControlClient) -> None:
-        self._client = client
-
-    def begins(self, path: str) -> None:
-        """It is executed now."""
-        try:
-            self._client.notify("begins", path=path)
-        except TransportClosed:
-            log.debug("nobody is told that %s is executed", path)
-
-
 def job_loaders(client: ControlClient, facts: Mapping[str, Any]) -> Loaders:
     """
     Salt's surroundings for a job: options, grains and pillar from the daemon's facts.
@@ -247,7 +230,7 @@ def job_loaders(client: ControlClient, facts: Mapping[str, Any]) -> Loaders:
 
         return make(opts, master, served=local_files(opts))
 
-    asbefore.watching[:] = [Told(client)]
+    asbefore.watching[:] = [asbefore.Told(client)]
     return Loaders(
         opts,
         grains=grains,
@@ -353,6 +336,8 @@ def guarded(run: Callable[[], dict[str, Any]], job: Mapping[str, Any]) -> dict[s
     except BaseException as error:
         _one_returns(me)
         text = f"The function terminated its process: {type(error).__name__}: {error}"
+        place = place_of(error)
+        text += f" ({place})" if place else ""
         log.error("%s\n%s", text, traceback.format_exc())
         return failed(job, text)
     _one_returns(me)

@@ -33,6 +33,7 @@ from saltwisted.errors import TransportClosed
 from saltwisted.worker.control import ControlClient
 from saltwisted.worker.fileclient import file_client
 from saltwisted.worker.masking import answering
+from saltwisted.worker.process import asbefore
 from saltwisted.worker.process.late import late
 from saltwisted.worker.process.latefunctions import LoadedFunctions
 from saltwisted.worker.process.loader import Loader, Loaders, make_grains
@@ -211,6 +212,7 @@ def called(loaders: Loaders, payload: Mapping[str, Any]) -> dict[str, Any]:
             why = loaders[kind].missing_fun_string(fun)
             # What stock's salt.cmd answers is this text
             return {"value": why, "retcode": 0} if kind == "modules" else {"error": why}
+        asbefore.calls(function)
         with answering(fun):
             value = function(*payload["arg"], **payload["kwarg"])
         return {"value": value, "retcode": loaders.context.get("retcode", 0)}
@@ -242,6 +244,7 @@ def run(payload: Mapping[str, Any], client: ControlClient, facts: Mapping[str, A
         if payload["do"] == "list":
             answer = listing(loaders[str(payload["kind"])], client, payload["without"])
         else:
+            asbefore.watching[:] = [asbefore.Told(client)]
             answer = called(loaders, payload)
     finally:
         if os.getpid() != me:

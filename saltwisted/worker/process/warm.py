@@ -496,7 +496,7 @@ def serve_calls(entry: Entry, client: ControlClient, facts: Facts) -> int:
 
     result: dict[str, Any] = {}
     before = asbefore.AsBefore()
-    asbefore.watching[:] = [before]
+    asbefore.watching[:] = [before, asbefore.Told(client)]
     while True:
         try:
             payload = client.call_within(None, "work", **result)

@@ -13,6 +13,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from saltwisted.domain.highstate import extend, verify
@@ -29,6 +30,7 @@ from saltwisted.worker.process.loader import Loaders, make_grains
 from saltwisted.worker.renderhost import LocalHost
 from saltwisted.worker.states.cache import read_cache, write_high
 from saltwisted.worker.states.run import StateRun
+from saltwisted.worker.templates import written_renderer
 
 log = logging.getLogger(__name__)
 
@@ -221,7 +223,7 @@ class HighState:
                 pillar=loaders.pillar,
                 functions=functions,
                 proxied=True,
-                custom=lambda name: loaders["renderers"].get(f"{name}.render"),
+                custom=partial(written_renderer, loaders),
             )
         self._renderer.facts.update(grains=loaders.grains, pillar=loaders.pillar)
         return self._renderer
