@@ -85,3 +85,45 @@ class SiteTreesTests(SynchronousTestCase):
         found = run("--compare", str(one), str(two))
         self.assertEqual(found.returncode, 1)
         self.assertIn("1 calls, 0 absent with stock, 1 differ", found.stdout)
+
+    def test_uses(self) -> None:
+        """
+        The script that says what modules import and call of Salt's: each file once, what is here,
+        and what is not.
+        """
+        clone = Path(self.mktemp()).absolute()
+        files = {
+            "_modules/one.py": "import salt.utils.files, salt.nosuch\n"
+            "from salt.exceptions import SaltException, NoSuchError\n"
+            "def f():\n    return salt.utils.files.fopen('x'), salt.utils.files.nosuch\n",
+            "_states/two.py": "import salt.utils.files as files\nfiles.fopen('y')\n",
+            "_states/old.py": "from salt.exceptions import SaltException\nprint 'x'\n",
+            "_states/none.py": "import os\n",
+            "other/_states/two.py": "import salt.cloud\n",
+        }
+        for path, text in files.items():
+            (clone / path).parent.mkdir(parents=True, exist_ok=True)
+            (clone / path).write_text(text)
+        for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "all"]):
+            names = ["-c", "user.name=x", "-c", "user.email=x@example.com"]
+            subprocess.run(["git", "-C", str(clone), *names, *words], check=True)
+
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.interop.siteuses", str(clone)],
+            cwd=Path(__file__).parent.parent.parent,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+
+        lines = done.stdout.splitlines()
+        self.assertEqual(lines[0], "4 files, of which 3 import something of Salt's.")
+        self.assertEqual(
+            lines[4:],
+            [
+                "| `salt.exceptions` | 2 | 1 | `SaltException` 2, `NoSuchError` 1"
+                " | without `NoSuchError` |",
+                "| `salt.utils.files` | 2 | 1 | `fopen` 2, `nosuch` 1 | without `nosuch` |",
+                "| `salt.nosuch` | 1 | 1 |  | no |",
+            ],
+        )
