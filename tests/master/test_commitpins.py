@@ -317,6 +317,24 @@ class EarlierTests(PinTestCase):
         self.assertEqual(facts["commits"]["dev"], {"states": dev})
         self.assertNotEqual(facts["commits"]["base"], {"states": dev})
 
+    def test_signed_commit_of_other_refs(self) -> None:
+        """T-GIT-7: a commit that was never base is that for a job only if it is signed."""
+        self.push()
+        unsigned = self.remote.commit({"a": b"unsigned"})
+        self.remote.git("branch", "odd", unsigned)
+        dev = self.remote.commit({"a": b"dev"})
+        self.remote.git("branch", "dev", dev)
+        self.remote.git("reset", "--quiet", "--hard", "HEAD~2")
+        newest = self.fetched(self.remote, name="states", verify="gpg", verify_keyring="/k")
+        refs = {ref: tip for ref, tip in newest.refs.items() if tip.commit != unsigned}
+        good = frozenset(tip.commit for tip in refs.values())
+        self.source.show(GitView([evolve(newest, refs=refs, signed=good)]))
+
+        self.assertEqual(self.choose("1", dev)["commits"]["base"], {"states": dev})
+        self.assertEqual(self.seen(), b"d")
+        self.pins.returned("1", "m")
+        self.assertIn("only what is signed may be", self.refused(unsigned))
+
     def test_older_job_is_told(self) -> None:
         """
         Who is served for an older job until that returns is named: a minion's requests do not say
