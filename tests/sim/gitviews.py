@@ -216,7 +216,11 @@ class Node:
 
     def said_by(self, node: str, word: str, question: Mapping[str, Any]) -> Deferred[bytes]:
         """What this node answers another one, that may be anything but honest."""
-        return maybeDeferred(self.answer, word, node, pack_bin(dict(question)))
+        answer = maybeDeferred(self.answer, word, node, pack_bin(dict(question)))
+        # Twisted 22.4 does not wait for coroutines here
+        return answer.addCallback(
+            lambda got: as_deferred(got) if hasattr(got, "__await__") else got
+        )
 
     # updates and copies
 
