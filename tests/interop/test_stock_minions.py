@@ -347,14 +347,18 @@ class Doors(SynchronousTestCase):
         """Wait for a denied key."""
         until("the denied key", lambda: master.keys()["minions_denied"] == [minion_id])
 
-    def test_pending_accept_delete(self) -> None:
-        """A key waits, is accepted, serves, and after its deletion waits again."""
+    def test_accept_deny_delete(self) -> None:
+        """
+        A key waits, is accepted and serves; a second key for its id is denied, and the first minion
+        goes on; after its deletion it waits again.
+        """
         for version in VERSIONS:
             master, minion = self.start(version)
             self.pending(master, minion)
             minion.wait_for_line("cached the public key")
             master.accept(minion.id)
             master.ping_until(minion.id)
+            self.deny(master, minion)
 
             master.command("salt-key", "-y", "-d", minion.id, check=True)
 
@@ -379,22 +383,14 @@ class Doors(SynchronousTestCase):
             minion.kill()
             master.kill()
 
-    def test_deny(self) -> None:
-        """A second key for an accepted id is denied, and the first minion goes on."""
-        for version in VERSIONS:
-            master, minion = self.start(version)
-            master.accept(minion.id)
-            master.ping_until(minion.id)
-            other = StockMinion(master.root, version, master, minion_id=minion.id)
-            self.addCleanup(other.kill)
-            other.up()
-
-            self.wait_for_denied(master, minion.id)
-
-            master.ping_until(minion.id)
-            other.kill()
-            minion.kill()
-            master.kill()
+    def deny(self, master: OurMaster, minion: StockMinion) -> None:
+        """Another minion comes with its id."""
+        other = StockMinion(master.root, minion.version, master, minion_id=minion.id)
+        self.addCleanup(other.kill)
+        other.up()
+        self.wait_for_denied(master, minion.id)
+        master.ping_until(minion.id)
+        other.kill()
 
     def test_full(self) -> None:
         """A full master says so to a new minion, which stays and asks on; others are served."""
@@ -431,17 +427,6 @@ class Doors(SynchronousTestCase):
             minion.wait_for_line("master key has changed", 120)
 
             self.assertTrue(minion.running)
-            minion.kill()
-            master.kill()
-
-    def test_restart(self) -> None:
-        """After the master was killed and started again, minions answer without a hand."""
-        for version in VERSIONS:
-            master, minion = self.start(version, auto_accept=True)
-            master.ping_until(minion.id)
-            master.kill()
-            master.up()
-            master.ping_until(minion.id)
             minion.kill()
             master.kill()
 
@@ -496,8 +481,11 @@ class Doors(SynchronousTestCase):
         ):
             self.assertEqual(sorted(master.salt(*words, "test.ping")), expected)
 
-    def test_revocation_is_at_once(self) -> None:
-        """From the moment its key is deleted, no request of a minion is served."""
+    def test_restart_and_revocation(self) -> None:
+        """
+        After the master was killed and started again, minions answer without a hand. From the
+        moment its key is deleted, no request of a minion is served.
+        """
         for version in VERSIONS:
             master, minion = self.start(version, auto_accept=True)
             master.ping_until(minion.id)
