@@ -15,6 +15,8 @@ import stat
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
+from itertools import compress, count
+from operator import ne
 from typing import Any
 from weakref import WeakSet
 
@@ -49,8 +51,6 @@ _MOST_PLACES = 1000
 _MOST_LISTINGS = 64
 _MOST_NAMES = 500_000
 """Of files and directories, in all lists; what is the same is counted each time."""
-_MOST_ALIKE = 20_000
-"""Names that are compared in the reactor, in some 3 ms."""
 
 
 @frozen
@@ -460,15 +460,18 @@ class GitFiles:
 
 def _alike(names: Sequence[str], near: tuple[str, ...]) -> tuple[str, ...]:
     """
-    Names of one commit, which have most in common with those of another: what is the same is kept
-    once. Ten thousand are compared within a millisecond or two, and take most of a mebibyte.
+    The sorted names of one commit, which most often begin and end as those of another: these are
+    kept once. Ten thousand take most of a mebibyte, and are compared in half a millisecond.
     """
     whole = tuple(names)
-    if len(whole) > _MOST_ALIKE or len(near) > _MOST_ALIKE:
-        return whole
-    known = dict(zip(near, near, strict=True))
-    whole = tuple(map(known.get, whole, whole))
-    return near if whole == near else whole
+    if whole == near:
+        return near
+    most = min(len(whole), len(near))
+    front = next(compress(count(), map(ne, whole, near)), most)
+    back = next(compress(count(), map(ne, reversed(whole), reversed(near))), most)
+    back = min(back, most - front)
+    middle = whole[front : len(whole) - back]
+    return near[:front] + middle + near[len(near) - back :]
 
 
 def _together(
