@@ -23,7 +23,7 @@ def words(text: str) -> set[str]:
 
 
 ROOT = Path(__file__).resolve().parent.parent
-ZERO = {"", "claiming", "commits", "errors", "interfaces", "kinds", "parts", "words"}
+ZERO = {"", "claiming", "commits", "errors", "interfaces", "kinds", "mergekeys", "parts", "words"}
 PURE = ZERO | {"wire", "config", "domain"}
 BELOW = PURE | {"worker", "modules", "states", "transports", "stores"}
 TWISTED = {"twisted", "zope", "constantly", "incremental", "automat", "txzmq", "zmq", "OpenSSL"}
@@ -38,6 +38,7 @@ LAW: dict[str, tuple[set[str], set[str], bool]] = {
     "errors": (set(), set(), True),
     "interfaces": ({"errors"}, set(), True),
     "kinds": ({"errors"}, set(), True),
+    "mergekeys": (set(), {"yaml"}, True),
     "parts": (set(), set(), True),
     "words": (set(), set(), True),
     "wire": (ZERO, {"attr", "attrs", "cryptography", "msgpack"}, True),

@@ -14,6 +14,7 @@ from yaml.constructor import ConstructorError
 from yaml.nodes import MappingNode, ScalarNode
 
 from saltwisted.domain.yamltext import load_yaml
+from saltwisted.mergekeys import flatten
 
 
 class Loader(yaml.CSafeLoader):
@@ -34,15 +35,7 @@ class Loader(yaml.CSafeLoader):
         @raises ConstructorError: a key occurs twice or cannot be a key.
         """
         if isinstance(node, MappingNode):
-            own = [key.value for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
-            self.flatten_mapping(node)
-            # The node holds merged pairs first; those that the map has itself are not repeats.
-            inherited = len(node.value) - len(own)
-            node.value = [
-                pair
-                for place, pair in enumerate(node.value)
-                if place >= inherited or pair[0].value not in own
-            ]
+            flatten(node)
         found: dict[Any, Any] = {}
         for key_node, value_node in node.value:
             key = self.construct_object(key_node, deep=deep)

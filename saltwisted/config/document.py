@@ -15,6 +15,7 @@ from collections.abc import Hashable, Iterator
 from typing import Any
 
 from saltwisted.errors import YAML_SLIPS, ConfigError
+from saltwisted.mergekeys import flatten
 
 STR = "tag:yaml.org,2002:str"
 DEEPEST = 500
@@ -43,23 +44,13 @@ class _Dialect:
 
     construct_object: Any
 
-    def flatten_mapping(self, node: Any) -> None:
-        """Merge keys as YAML has them; what stands in the map itself wins silently."""
-        own = [key.value for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
-        merges = len(own) < len(node.value)
-        super().flatten_mapping(node)  # type: ignore[misc]
-        if merges:
-            border = len(node.value) - len(own)
-            merged = [pair for pair in node.value[:border] if pair[0].value not in own]
-            node.value = merged + node.value[border:]
-
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
         """Refuse a key that stands twice."""
         if node.id != "mapping":
             raise _construction_error(
                 None, None, f"expected a mapping node, but found {node.id}", node.start_mark
             )
-        self.flatten_mapping(node)
+        flatten(node)
         result: dict[Hashable, Any] = {}
         for key_node, value_node in node.value:
             key = self.construct_object(key_node, deep=deep)

@@ -25,6 +25,7 @@ from yaml.scanner import ScannerError
 from saltwisted.domain.render.errors import TemplateFailure, unforeseen
 from saltwisted.domain.yamltext import MAX_DEPTH, TOO_DEEP, check_depth, own_error
 from saltwisted.errors import YAML_SLIPS
+from saltwisted.mergekeys import flatten
 
 YAMLError = yaml.YAMLError
 
@@ -123,7 +124,7 @@ class SaltLoader(yaml.CSafeLoader):
         made: dict[Node, Any],
         waiting: _Waiting,
     ) -> None:
-        self._flatten(node)
+        flatten(node)
         for key_node, value_node in node.value:
             key = self._begin(key_node, made, waiting)
             try:
@@ -144,47 +145,6 @@ class SaltLoader(yaml.CSafeLoader):
                     key_node.start_mark,
                 )
             target[key] = value
-
-    def _flatten(self, node: MappingNode) -> None:
-        """Resolve C{<<}: merged pairs come first, unless the map itself has the key."""
-        pairs = node.value
-        if not any(key.tag in _SPECIAL_KEYS for key, _ in pairs):
-            return
-        merged: list[tuple[Node, Node]] = []
-        own: list[tuple[Node, Node]] = []
-        for key, value in pairs:
-            if key.tag == _STD + "merge":
-                merged.extend(self._merged_pairs(node, value))
-                continue
-            if key.tag == _STD + "value":
-                key.tag = _STR
-            own.append((key, value))
-        taken = [key.value for key, _ in own]
-        node.value = [pair for pair in merged if pair[0].value not in taken] + own
-
-    def _merged_pairs(self, node: MappingNode, value: Node) -> list[tuple[Node, Node]]:
-        if isinstance(value, MappingNode):
-            self._flatten(value)
-            return list(value.value)
-        if not isinstance(value, SequenceNode):
-            raise ConstructorError(
-                "while constructing a mapping",
-                node.start_mark,
-                f"expected a mapping or list of mappings for merging, but found {_kind(value)}",
-                value.start_mark,
-            )
-        parts = []
-        for item in value.value:
-            if not isinstance(item, MappingNode):
-                raise ConstructorError(
-                    "while constructing a mapping",
-                    node.start_mark,
-                    f"expected a mapping for merging, but found {_kind(item)}",
-                    item.start_mark,
-                )
-            self._flatten(item)
-            parts.append(item.value)
-        return [pair for part in reversed(parts) for pair in part]
 
     def _scalar(self, node: ScalarNode) -> Any:
         if node.tag == _STD + "binary":
@@ -240,9 +200,6 @@ def _is_cyclic(value: Any) -> bool:
         stack.append((here, True))
         stack.extend((v, False) for v in (here.values() if isinstance(here, dict) else here))
     return False
-
-
-_SPECIAL_KEYS = frozenset({_STD + "merge", _STD + "value"})
 
 
 class OrderedLoader(SaltLoader):
