@@ -19,6 +19,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from saltwisted.config.options import MasterConfig
 from saltwisted.wire.msgpack import unpack
 from saltwisted.worker.exceptions import FileserverConfigError
+from saltwisted.worker.pillar import git as gitpillar
 from saltwisted.worker.pillar.git import GitPillar, remotes
 from saltwisted.worker.pillar.work import PillarWorker
 from saltwisted.worker.renderhost import file_stamp
@@ -323,14 +324,52 @@ class StoreTests(GitCase):
 
         self.assertEqual(sorted(os.listdir(place)), ["a.sls", "top.sls"])
 
-    def test_swept(self) -> None:
-        """Only a few layouts of older commits stay."""
-        source = self.source()
-        for number in range(7):
-            self.commit({"a.sls": str(number)})
-            [(place, _, _)] = source.directories([f"master {self.repo}"], None, None)
+    def layouts(self) -> set[str]:
+        """The commits that are laid out."""
+        [store] = self.stores()
+        return set(os.listdir(f"{self.where}/cache/git_pillar/{store}/files"))
 
-        self.assertLessEqual(len(os.listdir(os.path.dirname(place))), 4)
+    def test_swept(self) -> None:
+        """
+        A layout that was used within ten minutes stays, however many others there are: who is
+        compiling reads it. After that those stay that were used last.
+        """
+        self.patch(gitpillar, "KEPT", 2)
+        source = self.source()
+        for number in range(5):
+            self.commit({"a.sls": str(number)})
+            source.directories([f"master {self.repo}"], None, None)
+            self.now += 1
+        in_use = self.layouts()
+
+        self.now += gitpillar.SPARED
+        self.commit({"a.sls": "new"})
+        [(place, _, _)] = source.directories([f"master {self.repo}"], None, None)
+
+        self.assertEqual(len(in_use), 5)
+        self.assertIn(os.path.basename(place), self.layouts())
+        self.assertEqual(len(self.layouts()), 3)
+
+    def test_branches_take_turns(self) -> None:
+        """Fourteen branches that are asked for in turn are laid out once each."""
+        names = [f"b{number}" for number in range(14)]
+        for name in names:
+            self.commit({"a.sls": name}, name)
+        made: list[str] = []
+        lay_out = gitpillar.lay_out
+
+        def counting(repo: str, commit: str, place: str) -> None:
+            made.append(commit)
+            lay_out(repo, commit, place)
+
+        self.patch(gitpillar, "lay_out", counting)
+        source = self.source()
+        for _ in range(3):
+            for name in names:
+                source.directories([f"{name} {self.repo}"], None, None)
+                self.now += gitpillar.SPARED
+
+        self.assertEqual(len(made), 14)
 
     def test_links(self) -> None:
         """T-GIT-6: a link that leads out of its commit is not laid out; one inside is."""

@@ -37,8 +37,13 @@ log = logging.getLogger(__name__)
 
 SECONDS = 120.0
 """For one fetch by a worker."""
-KEPT = 3
-"""Layouts of older commits that stay, for compilations that still read them."""
+KEPT = 32
+"""Layouts of other commits that stay, since the branches of several environments take turns."""
+SPARED = 600.0
+"""
+Seconds for which a layout stays after its last use, whatever others there are: somebody may still
+read it. The longest compilation ends after half of that.
+"""
 MOST = 1 << 30
 
 _COMMIT = re.compile(r"^[0-9a-f]{40,64}$")
@@ -176,8 +181,7 @@ class GitPillar:
         above = os.path.join(folder, "files")
         place = os.path.join(above, commit)
         with suppress(FileNotFoundError):
-            # Only when it was read last: what has looked at it has not changed
-            os.utime(place, ns=(int(self._now() * 1e9), os.stat(place).st_mtime_ns))
+            self._used(place)
             return place
         os.makedirs(above, mode=0o700, exist_ok=True)
         building = tempfile.mkdtemp(prefix=".new-", dir=above)
@@ -189,14 +193,23 @@ class GitPillar:
             if os.path.isdir(place):
                 return place  # another worker was faster
             raise
+        self._used(place)
         self._sweep(above, keep=commit)
         return place
 
+    def _used(self, place: str) -> None:
+        """Note when a layout was read last, and nothing else: who depends on it sees no change."""
+        os.utime(place, ns=(int(self._now() * 1e9), os.stat(place).st_mtime_ns))
+
     def _sweep(self, above: str, keep: str) -> None:
-        others = [name for name in os.listdir(above) if _COMMIT.match(name) and name != keep]
-        others.sort(key=lambda name: os.stat(os.path.join(above, name)).st_atime)
-        for name in others[:-KEPT]:
-            shutil.rmtree(os.path.join(above, name), ignore_errors=True)
+        used: list[tuple[float, str]] = []
+        for name in os.listdir(above):
+            if _COMMIT.match(name) and name != keep:
+                with suppress(FileNotFoundError):
+                    used.append((os.stat(os.path.join(above, name)).st_atime, name))
+        for last, name in sorted(used)[:-KEPT]:
+            if self._now() - last >= SPARED:
+                shutil.rmtree(os.path.join(above, name), ignore_errors=True)
 
     def _mounted(self, directory: str, mountpoint: str) -> str:
         """A directory in which the other one stands at the mount point."""
