@@ -19,6 +19,8 @@ from saltwisted.errors import WireError
 from saltwisted.wire.msgpack import guess, pack, unpack_raw
 
 MAX_FRAME = 64 * 1024 * 1024
+LARGE = 64 * 1024
+"""Bytes above which a reader that may keep views does not copy a frame."""
 
 
 @frozen
@@ -27,16 +29,18 @@ class Frame:
     One message of the TCP transport.
 
     @ivar head: text guessed; C{mid} pairs a reply with its request.
-    @ivar body: raw: a map with bytes as keys, or bytes.
+    @ivar body: raw: a map with bytes as keys, or bytes; C{None} if there is a C{view}.
+    @ivar view: of a large one: the body as msgpack, which is not decoded.
     """
 
     head: dict[Any, Any]
     body: Any = field(repr=False)
+    view: memoryview | None = field(default=None, repr=False)
 
     @property
     def packed(self) -> bytes:
         """The body as msgpack: what ZeroMQ would have brought."""
-        return pack(self.body)
+        return pack(self.body) if self.view is None else bytes(self.view)
 
 
 def encode_frame(body: Any, head: dict[str, Any] | None = None) -> bytes:
@@ -51,6 +55,8 @@ def wrap_frame(packed: bytes, head: dict[Any, Any] | None = None) -> bytes:
 
 _MAP_HEAD = b"\x82" + pack("head")
 _BODY = pack("body")
+_HEAD_MOST = 1024
+"""Bytes of the head of a frame whose body is left as it is."""
 
 
 class FrameReader:
@@ -62,14 +68,16 @@ class FrameReader:
     pieces they come. A whole frame is then decoded with all limits of L{unpack_raw}.
     """
 
-    def __init__(self, limit: int = MAX_FRAME) -> None:
+    def __init__(self, limit: int = MAX_FRAME, views: bool = False) -> None:
         """
         @param limit: bytes of one frame.
+        @param views: whether the body of a large frame is left undecoded, and not copied.
         """
         self._limit = limit
+        self._views = views
         self._buffer = bytearray()
         self._passed = 0
-        self._walker = Unpacker(max_buffer_size=2**31 - 1)
+        self._walker = _walker()
 
     @property
     def unread(self) -> int:
@@ -83,25 +91,39 @@ class FrameReader:
         @raises WireError: not this framing, or a frame above the limit. The stream
             cannot be read any further: close it.
         """
-        buffer, walker = self._buffer, self._walker
         frames: list[Frame] = []
         try:
-            walker.feed(data)
-            buffer += data
+            self._walker.feed(data)
+            self._buffer += data
             while True:
-                walker.skip()
-                end = walker.tell() - self._passed
+                self._walker.skip()
+                end = self._walker.tell() - self._passed
                 if end > self._limit:
                     raise WireError("frame size")
                 self._passed += end
-                frames.append(self._frame(bytes(buffer[:end])))
-                del buffer[:end]
+                frames.append(self._take(end))
+                if end > LARGE:
+                    # What a walker has grown to, it keeps
+                    self._walker, self._passed = _walker(), 0
+                    self._walker.feed(self._buffer)
         except OutOfData:
-            if len(buffer) > self._limit:
+            if len(self._buffer) > self._limit:
                 raise WireError("frame size") from None
         except (ValueError, RecursionError, MemoryError, UnpackException) as error:
             raise WireError("frame") from error
         return frames
+
+    def _take(self, end: int) -> Frame:
+        """The frame that ends there."""
+        buffer = self._buffer
+        if end <= LARGE or not self._views:
+            data = bytes(memoryview(buffer)[:end])
+            del buffer[:end]
+            return self._frame(data)
+        self._buffer = buffer[end:]
+        del buffer[end:]
+        whole = memoryview(buffer)
+        return _viewed(whole) or self._frame(bytes(whole))
 
     @staticmethod
     def _frame(data: bytes) -> Frame:
@@ -114,3 +136,25 @@ class FrameReader:
         if head.__class__ is not dict:
             raise WireError("frame head")
         return Frame(head, value[b"body"])
+
+
+def _walker() -> Unpacker:
+    return Unpacker(max_buffer_size=2**31 - 1)
+
+
+def _viewed(whole: memoryview) -> Frame | None:
+    """A frame whose body is not decoded; C{None}: it is not as Salt writes it, or malformed."""
+    if whole[: len(_MAP_HEAD)] != _MAP_HEAD:
+        return None
+    rest = whole[len(_MAP_HEAD) :]
+    walker = Unpacker(max_buffer_size=_HEAD_MOST)
+    walker.feed(rest[:_HEAD_MOST])
+    try:
+        walker.skip()
+    except (OutOfData, ValueError, RecursionError, UnpackException):
+        return None
+    size = walker.tell()
+    head = guess(unpack_raw(bytes(rest[:size])))
+    if head.__class__ is not dict or rest[size : size + len(_BODY)] != _BODY:
+        return None
+    return Frame(head, None, rest[size + len(_BODY) :])

@@ -14,11 +14,13 @@ from typing import Any
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.endpoints import TCP4ClientEndpoint, wrapClientTLS
-from twisted.trial.unittest import TestCase
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
+from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from saltwisted.errors import ConfigError, RequestTimeout, TransportClosed
 from saltwisted.transports.ssl_options import ClientContexts, ServerTLS
-from saltwisted.transports.tcp import publisher, subscriber
+from saltwisted.transports.tcp import framed, publisher, subscriber
 from saltwisted.transports.tcp import server as request_server
 from saltwisted.transports.tcp.client import Connect, TcpRequests
 from saltwisted.transports.tcp.publisher import TcpPublishServer
@@ -106,6 +108,87 @@ class Rig(TestCase):
         self.keep(made)
         made.open()
         return made
+
+
+class Wire(StringTransport):
+    """One client of a request port, without a socket."""
+
+    def __init__(self, server: TcpRequestServer) -> None:
+        super().__init__()
+        self.aborted = False
+        self.server_side = request_server._Asking(server)
+        self.server_side.makeConnection(self)  # type: ignore[arg-type]
+
+    def setTcpNoDelay(self, enabled: bool) -> None:
+        """Of no importance here."""
+
+    def setTcpKeepAlive(self, enabled: bool) -> None:
+        """Of no importance here."""
+
+    def getHandle(self) -> None:
+        """There is no socket."""
+
+    def abortConnection(self) -> None:
+        """The server has had enough."""
+        self.aborted = True
+        self.server_side.connectionLost()
+
+    def says(self, data: bytes) -> None:
+        """The client sends this."""
+        self.server_side.dataReceived(data)
+
+
+class SlowTests(SynchronousTestCase):
+    """A frame that has begun must end in time, if the server reads."""
+
+    def setUp(self) -> None:
+        self.clock = Clock()
+        self.held: list[Any] = []
+        self.server = TcpRequestServer(self.clock, per_client=2)
+        self.server._handler = lambda frame, peer, reply: self.held.append(reply)
+
+    def test_slow_client(self) -> None:
+        """Whoever does not go on is hung up on, and counted."""
+        wire = Wire(self.server)
+        wire.says(wrap_frame(pack("x" * 100_000))[:-1])
+        self.clock.advance(framed.FRAME_TIME)
+
+        self.assertTrue(wire.aborted)
+        self.assertEqual((self.server.dropped["framing"], self.server.unread), (1, 0))
+
+    def test_busy_server(self) -> None:
+        """Whoever is not read because others hold too much has its time when it is read again."""
+        self.patch(request_server, "MOST_HELD", 1_000_000)
+        large, other = Wire(self.server), Wire(self.server)
+        large.says(wrap_frame(pack("x" * 1_000_000)))
+        other.says(wrap_frame(pack("x" * 100_000))[:-1])
+        self.assertEqual((large.producerState, other.producerState), ("paused", "paused"))
+        self.clock.advance(2 * framed.FRAME_TIME)
+        self.assertFalse(other.aborted)
+        self.held.pop()(pack("ok"))
+        self.clock.advance(0)
+        self.assertEqual(other.producerState, "producing")
+        self.clock.advance(framed.FRAME_TIME)
+
+        self.assertTrue(other.aborted)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_gone_while_it_waits(self) -> None:
+        """What a client has sent that has gone since is no longer held, and others are read."""
+        self.patch(request_server, "MOST_HELD", 1_000_000)
+        large, other = Wire(self.server), Wire(self.server)
+        for _ in range(3):
+            large.says(wrap_frame(pack("x" * 400_000)))
+        other.says(wrap_frame(pack("x" * 100_000))[:-1])
+        self.assertEqual((len(self.held), other.producerState), (2, "paused"))
+        large.abortConnection()
+        self.clock.advance(0)
+        self.assertEqual(other.producerState, "producing")
+        for reply in self.held:
+            reply(pack("ok"))
+
+        self.assertEqual((self.server.held, self.server.begun, self.server.unanswered), (0, 0, 0))
+        other.abortConnection()
 
 
 class RequestTests(Rig):
@@ -253,6 +336,46 @@ class RequestTests(Rig):
         for sock in socks:
             sock.close()
         await until(lambda: server.unread == 0)
+
+    async def test_large_are_bounded(self) -> None:
+        """
+        So many bytes of large requests are in hand at once, as with ZeroMQ; a large one is not
+        copied. Others are not read meanwhile. Those that are answered, or lost in their handler,
+        are no longer held.
+        """
+        self.patch(request_server, "MOST_HELD", 1_000_000)
+        held: list[Any] = []
+        frames: list[Any] = []
+
+        def handler(frame: bytes | memoryview, _: str, reply: Any) -> None:
+            frames.append(frame)
+            if b"lost" in bytes(frame[:9]):
+                raise ValueError("lost")
+            held.append(reply)
+
+        server = self.requests(handler)
+        one, two = self.asking(server.port), self.asking(server.port)
+        texts = ("lost", "kept", "kept", "kept")
+        asked = [one.request(pack(text + "x" * 500_000), 20) for text in texts]
+        await until(lambda: len(held) == 2)
+        asked.append(two.request(pack("x" * 400_000), 20))
+        await until(lambda: server._unheard and server.unread)
+
+        self.assertEqual((len(held), len(frames)), (2, 3))
+        self.assertGreaterEqual(server.held, 1_000_000)
+        held[0](pack("ok"))
+        held[1](pack("ok"))
+        await until(lambda: len(held) == 4)
+        for reply in held[2:]:
+            reply(pack("ok"))
+        await until(lambda: not server.unanswered)
+        self.assertEqual([unpack(await each) for each in asked[1:]], ["ok"] * 4)
+        self.assertEqual((server.held, server.begun, server.unanswered), (0, 0, 0))
+        self.assertEqual([type(frame) for frame in frames], [memoryview] * 5)
+        self.assertEqual(server.dropped["unanswered"], 1)
+        self.assertEqual(len(self.flushLoggedErrors(ValueError)), 1)
+        one.close()
+        await self.assertFailure(asked[0], TransportClosed)
 
     async def test_no_master(self) -> None:
         """A refused connection fails at once, and the next request tries again."""

@@ -62,6 +62,35 @@ class ReaderTests(SynchronousTestCase):
                 [{"n": one["n"], "x": one["x"].decode()} for one in sent],
             )
 
+    def test_views(self) -> None:
+        """The body of a large frame is not copied if views may be kept, and comes out as before."""
+        large = {"enc": "aes", "load": b"x" * 100_000}
+        sent = [encode_frame(one, {"mid": n}) for n, one in enumerate((1, large, 2, large, large))]
+        stream = b"".join(sent)
+        for size in (1000, 65536, len(stream)):
+            reader = FrameReader(views=True)
+            got = [
+                f for at in range(0, len(stream), size) for f in reader.feed(stream[at : at + size])
+            ]
+
+            self.assertEqual([f.head["mid"] for f in got], list(range(5)))
+            self.assertEqual([type(f.packed) for f in got].count(memoryview), 3)
+            self.assertEqual(
+                [bytes(f.packed) for f in got], [*map(pack, (1, large, 2, large, large))]
+            )
+            self.assertEqual(reader.unread, 0)
+
+    def test_other_forms(self) -> None:
+        """A large frame that is not written as Salt does is decoded and judged as a small one is."""
+        body = "x" * 100_000
+        odd = pack({"body": body, "head": {"mid": 1}})
+        (frame,) = FrameReader(views=True).feed(odd)
+        self.assertEqual((frame.head, frame.packed), ({"mid": 1}, pack(body)))
+        (frame,) = FrameReader(views=True).feed(pack({"head": None, "body": body}))
+        self.assertEqual((frame.head, frame.packed), ({}, pack(body)))
+        for bad in ({"head": 1, "body": body}, {"head": {}, "bode": body}, [{}, body]):
+            self.assertRaises(WireError, FrameReader(views=True).feed, pack(bad))
+
     def test_bound(self) -> None:
         """A frame above the limit is refused before it is whole, and when it is."""
         reader = FrameReader(limit=1000)

@@ -56,10 +56,12 @@ class Framed(Protocol):
     transport: Any = None
     peer = ""
 
-    def __init__(self, reactor: Any, stream: Stream, limit: int = MAX_FRAME) -> None:
+    def __init__(
+        self, reactor: Any, stream: Stream, limit: int = MAX_FRAME, views: bool = False
+    ) -> None:
         self._reactor = reactor
         self._stream = stream
-        self._reader = FrameReader(limit)
+        self._reader = FrameReader(limit, views)
         self._late: IDelayedCall | None = None
         self.gone = False
 
@@ -75,15 +77,23 @@ class Framed(Protocol):
         except WireError as error:
             self.refuse(error.reason)
             return
-        if self._late is not None and (frames or not self._reader.unread):
-            self._late.cancel()
-            self._late = None
-        if self._late is None and self._reader.unread:
-            self._late = self._reactor.callLater(FRAME_TIME, self._too_slow)
+        if frames or not self._reader.unread:
+            self._time_no_more()
+        self._time_frame()
         for frame in frames:
             if self.gone:
                 return
             self.frame(frame)
+
+    def _time_frame(self) -> None:
+        """From now on the other end has so long for the rest of a frame that has begun."""
+        if self._late is None and self._reader.unread and not self.gone:
+            self._late = self._reactor.callLater(FRAME_TIME, self._too_slow)
+
+    def _time_no_more(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
 
     def _too_slow(self) -> None:
         self._late = None
@@ -110,9 +120,7 @@ class Framed(Protocol):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """It has ended."""
         self.gone = True
-        if self._late is not None:
-            self._late.cancel()
-            self._late = None
+        self._time_no_more()
 
 
 class Listening:

@@ -1,9 +1,10 @@
 """
 Requests, the master's side.
 
-Bounds. Reading from a client stops while so many of its requests are unanswered, while too many
-of all are, or while it does not read its answers. A frame that begins must end in time, and all
-that have begun have a bound together.
+Bounds, as those of L{saltwisted.transports.zeromq.router}. Reading from a client stops while so
+many of its requests are unanswered, while too many of all are, while large ones hold too many
+bytes, or while it does not read its answers. A frame that begins must end in time, and all that
+have begun have a bound together.
 """
 
 from __future__ import annotations
@@ -20,8 +21,15 @@ from zope.interface import implementer
 
 from saltwisted.interfaces import IRequestServer
 from saltwisted.transports.tcp.framed import Framed, Listening, Stream
-from saltwisted.wire.frames import MAX_FRAME, Frame, wrap_frame
+from saltwisted.wire.frames import Frame, wrap_frame
 
+MAX_REQUEST = 128 * 1024 * 1024
+MOST_HELD = 256 * 1024 * 1024
+"""
+Bytes of large requests that are whole and unanswered at once; above that nothing more is begun or
+read. What is on its way in comes on top of it.
+"""
+Handler = Callable[[bytes | memoryview, str, Callable[[bytes], None]], None]
 UNREAD_BYTES = 256 * 1024 * 1024
 """Bytes of requests that have begun and are not whole, of all clients together."""
 
@@ -29,23 +37,27 @@ UNREAD_BYTES = 256 * 1024 * 1024
 class _Answer:
     """The way back of one request."""
 
-    __slots__ = ("_connection", "_head")
+    __slots__ = ("_connection", "_head", "_size")
 
-    def __init__(self, connection: _Asking, head: dict[Any, Any]) -> None:
+    def __init__(self, connection: _Asking, head: dict[Any, Any], size: int) -> None:
         self._connection: _Asking | None = connection
         self._head = head
+        self._size = size
 
     def __call__(self, data: bytes) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.write(wrap_frame(data, self._head))
-            connection.answered()
+            connection.answered(self._size)
 
-    def __del__(self) -> None:
+    def forget(self) -> None:
+        """There will be no answer; said in whatever thread noticed."""
         connection, self._connection = self._connection, None
         if connection is not None:
-            # Nobody can answer it any more; said in whatever thread noticed
-            connection.forgotten()
+            connection.forgotten(self._size)
+
+    def __del__(self) -> None:
+        self.forget()
 
 
 @implementer(IPushProducer)
@@ -53,7 +65,7 @@ class _Asking(Framed):
     """One client of the request port."""
 
     def __init__(self, server: TcpRequestServer) -> None:
-        super().__init__(server._reactor, server._stream, server._limit)
+        super().__init__(server._reactor, server._stream, server._limit, views=True)
         self._server = server
         self._waiting: deque[Frame] = deque()
         self._open = 0
@@ -71,6 +83,8 @@ class _Asking(Framed):
             # Its end comes in a later turn; until then nobody else is to pay for it
             self._server.unread -= self._unread
             self._unread = 0
+        elif self._server.is_full:
+            self._flow()
 
     def connectionMade(self) -> None:
         """Listen to how much it reads of its answers."""
@@ -80,40 +94,51 @@ class _Asking(Framed):
 
     def frame(self, frame: Frame) -> None:
         self._waiting.append(frame)
+        self._server.held += _size(frame)
         self.go_on()
 
     def go_on(self) -> None:
         """Have answered what may be; read on if there is room."""
         server = self._server
         while self._waiting and not self.gone and self._open < server.per_client:
-            if server.unanswered >= server.in_flight:
+            if server.is_busy:
                 server._held.add(self)
                 break
             frame = self._waiting.popleft()
+            size = _size(frame)
             self._open += 1
             server.unanswered += 1
-            server._asked(self, frame, _Answer(self, frame.head))
+            server.begun += size
+            server._asked(self, frame, _Answer(self, frame.head, size))
         self._flow()
 
     def _flow(self) -> None:
         if self.gone or self.transport is None:
             return
-        if self._full or self._waiting:
+        is_full = self._server.is_full
+        if is_full:
+            self._server._unheard.add(self)
+        if self._full or self._waiting or is_full:
             self.transport.pauseProducing()
         else:
             self.transport.resumeProducing()
+        if (self._waiting or is_full) and not self._full:
+            # It is not the client that is slow
+            self._time_no_more()
+        else:
+            self._time_frame()
 
-    def answered(self) -> None:
-        """One less."""
+    def answered(self, size: int) -> None:
+        """One less, of so many bytes."""
         self._open -= 1
-        self._server._one_less()
+        self._server._one_less(size)
         if self._waiting:
             self.go_on()
 
-    def forgotten(self) -> None:
+    def forgotten(self, size: int) -> None:
         """A request that nobody answers."""
         self._server.dropped["unanswered"] += 1
-        self._reactor.callFromThread(self.answered)
+        self._reactor.callFromThread(self.answered, size)
 
     def refuse(self, why: str) -> None:
         self._server.dropped["framing"] += 1
@@ -137,9 +162,17 @@ class _Asking(Framed):
         super().connectionLost(reason)
         self._server.unread -= self._unread
         self._unread = 0
+        self._server.held -= sum(map(_size, self._waiting))
         self._waiting.clear()
         self._server._clients.discard(self)
         self._server._held.discard(self)
+        self._server._unheard.discard(self)
+        self._server._let_go_on()
+
+
+def _size(frame: Frame) -> int:
+    """The bytes of a large request; of a small one none are counted."""
+    return 0 if frame.view is None else len(frame.view)
 
 
 class TcpRequestServer:
@@ -147,6 +180,9 @@ class TcpRequestServer:
     The request port of a master.
 
     @ivar port: the bound port.
+    @ivar unread: bytes of requests that are not whole yet.
+    @ivar held: bytes of large requests that are whole and not answered.
+    @ivar begun: those of them that somebody is at.
     @ivar dropped: what was not answered, by reason.
     """
 
@@ -162,7 +198,7 @@ class TcpRequestServer:
         tls: Any = None,
         per_client: int = 64,
         in_flight: int = 4096,
-        limit: int = MAX_FRAME,
+        limit: int = MAX_REQUEST,
     ) -> None:
         """
         @param tls: makes the server's side of TLS connections (L{ssl_options.ServerTLS}).
@@ -173,13 +209,14 @@ class TcpRequestServer:
         self._listening = Listening(reactor, interface, port, backlog, tls)
         self._stream = stream or Stream(idle=60, interval=15, count=3)
         self._limit = limit
-        self._handler: Callable[[bytes, str, Callable[[bytes], None]], None] | None = None
+        self._handler: Handler | None = None
         self._clients: set[_Asking] = set()
         self._held: set[_Asking] = set()
+        self._unheard: set[_Asking] = set()
         self.per_client = per_client
         self.in_flight = in_flight
         self.unanswered = 0
-        self.unread = 0
+        self.unread = self.held = self.begun = 0
         self.dropped: Counter[str] = Counter()
 
     @property
@@ -187,7 +224,17 @@ class TcpRequestServer:
         """The bound port."""
         return self._listening.port
 
-    def listen(self, handler: Callable[[bytes, str, Callable[[bytes], None]], None]) -> None:
+    @property
+    def is_busy(self) -> bool:
+        """Whether no further request is begun."""
+        return self.unanswered >= self.in_flight or self.begun >= MOST_HELD
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further request is read."""
+        return self.held >= MOST_HELD
+
+    def listen(self, handler: Handler) -> None:
         """
         Bind and serve.
 
@@ -201,16 +248,31 @@ class TcpRequestServer:
         if self._handler is None:
             return
         try:
-            self._handler(frame.packed, client.peer, answer)
+            data = frame.packed if frame.view is None else frame.view
+            self._handler(data, client.peer, answer)
         except Exception:
+            # The traceback must not keep it counted
             self.log.failure("a request was lost in its handler")
+            answer.forget()
 
-    def _one_less(self) -> None:
+    def _one_less(self, size: int) -> None:
         self.unanswered -= 1
-        if self._held and self.unanswered < self.in_flight - self.in_flight // 8:
-            held, self._held = self._held, set()
-            for client in held:
-                self._reactor.callLater(0, client.go_on)
+        self.held -= size
+        self.begun -= size
+        self._let_go_on()
+
+    def _let_go_on(self) -> None:
+        """Those that wait for others, once there is room for several."""
+        few = self.unanswered < self.in_flight - self.in_flight // 8
+        if self._held and few and self.begun < MOST_HELD - MOST_HELD // 8:
+            self._go_on(self._held)
+        if self._unheard and self.held < MOST_HELD - MOST_HELD // 8:
+            self._go_on(self._unheard)
+
+    def _go_on(self, clients: set[_Asking]) -> None:
+        for client in clients:
+            self._reactor.callLater(0, client.go_on)
+        clients.clear()
 
     def stop(self) -> None:
         """Close the port and all connections; replies that come later go nowhere. Idempotent."""
