@@ -74,14 +74,12 @@ class ReaderTests(SynchronousTestCase):
             ]
 
             self.assertEqual([f.head["mid"] for f in got], list(range(5)))
-            self.assertEqual([type(f.packed) for f in got].count(memoryview), 3)
-            self.assertEqual(
-                [bytes(f.packed) for f in got], [*map(pack, (1, large, 2, large, large))]
-            )
+            self.assertEqual([f.view is not None for f in got], [False, True, False, True, True])
+            self.assertEqual([f.packed for f in got], [*map(pack, (1, large, 2, large, large))])
             self.assertEqual(reader.unread, 0)
 
     def test_other_forms(self) -> None:
-        """A large frame that is not written as Salt does is decoded and judged as a small one is."""
+        """A large frame of another form than Salt's is decoded and judged as a small one is."""
         body = "x" * 100_000
         odd = pack({"body": body, "head": {"mid": 1}})
         (frame,) = FrameReader(views=True).feed(odd)
