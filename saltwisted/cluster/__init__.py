@@ -1,3 +1,3 @@
 """
-A master's peers: links over mutual TLS, joining, and what is sent between nodes.
+The other masters of a cluster: links over mutual TLS, joining, and the messages between nodes.
 """

@@ -1,8 +1,8 @@
 """
-What a node of a cluster offers beside what its master does: its rows of the table of operations.
+What a cluster node offers in addition to its master: its rows of the table of operations.
 
-All are for root and the master's own user. Which operations there are does not depend on the
-phase: a node that waits for admission says so.
+All are for root and the master's own user. The list of operations does not depend on the phase: a
+node that waits for admission says so.
 """
 
 from __future__ import annotations

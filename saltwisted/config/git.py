@@ -122,7 +122,7 @@ class GitRemote:
         @raises TypeError: there is no parameter of a name.
         """
         if odd := [name for name in values if not hasattr(type(self), name) and name not in ID]:
-            raise TypeError(f"no parameters: {sorted(odd)}")
+            raise TypeError(f"unknown parameters: {sorted(odd)}")
         self.__dict__.update(values)
 
     def __eq__(self, other: object) -> bool:
@@ -241,10 +241,10 @@ def _remote(
         given = repacked(parameters)
         if not given:
             raise ConfigError(
-                f"remote {_named(entry)!r} has no parameters: remove the colon behind its URL"
+                f"remote {_named(entry)!r} has no parameters: remove the colon after its URL"
             )
     if not isinstance(entry, str):
-        raise ConfigError("a remote is text: put its URL into quotation marks")
+        raise ConfigError("the URL of a remote must be text: put it in quotation marks")
     url = check_url(entry)
     who = shown(url)
     for name in given:
@@ -280,7 +280,7 @@ def typed(who: str, name: str, value: Any) -> Any:
     if name in LISTS:
         words = value.split(",") if isinstance(value, str) else value
         if not isinstance(words, (list, tuple)):
-            raise ConfigError(f"remote {who!r}: {name} must be a list of texts")
+            raise ConfigError(f"remote {who!r}: {name} must be a list of strings")
         return tuple(str(word).strip() for word in words)
     if name in NUMBERS:
         try:
@@ -316,7 +316,7 @@ def judge(remote: GitRemote) -> None:
         target = (found and found["target"]) or "refs/tags/"
         if found is None or not target.startswith(("refs/remotes/", "refs/tags/")):
             raise ConfigError(
-                f"remote {who!r}: refspecs: {spec!r} does not lead from refs of the remote to"
+                f"remote {who!r}: refspecs: {spec!r} does not map refs of the remote to"
                 " refs/remotes/ or refs/tags/"
             )
     odd = [kind for kind in remote.ref_types if kind.lower() not in REF_TYPES]
@@ -336,7 +336,9 @@ def judge(remote: GitRemote) -> None:
     if scheme in ("http", "https"):
         if bool(remote.user) != bool(remote.password):
             lacking = "password" if remote.user else "user"
-            raise ConfigError(f"remote {who!r}: {lacking} is missing beside the other of the two")
+            raise ConfigError(
+                f"remote {who!r}: user and password belong together, but {lacking} is missing"
+            )
         if remote.password and scheme == "http" and not remote.insecure_auth:
             raise ConfigError(
                 f"remote {who!r}: passwords are not sent over http unless insecure_auth is set;"
@@ -355,9 +357,9 @@ def check_url(text: str) -> str:
     """
     url = text.strip()
     if url.startswith("-"):
-        raise ConfigError("the URL of a remote does not begin with a minus")
+        raise ConfigError("the URL of a remote must not begin with a minus")
     if "::" in url.partition("://")[0] or any(sign < " " or sign == "\x7f" for sign in url):
-        raise ConfigError(f"{_named(url)!r} is no URL of a remote")
+        raise ConfigError(f"{_named(url)!r} is not a valid URL of a remote")
     if url.startswith("/") or _SCP.fullmatch(url) or _SCP_ROOT.fullmatch(url):
         return url
     match = _URL.match(url)
@@ -365,12 +367,12 @@ def check_url(text: str) -> str:
         # git hands the host to ssh, and an empty or an option-like one is no host
         host = url[match.end() :].partition("/")[0].rpartition("@")[2]
         if host.startswith("-") or (match[1].lower() != "file" and not host):
-            raise ConfigError(f"{_named(url)!r} names no host")
+            raise ConfigError(f"{_named(url)!r} has no host")
         if any(part.startswith("-") for part in url[match.end() :].split("/")[:1]):
-            raise ConfigError(f"{_named(url)!r} names no host")
+            raise ConfigError(f"{_named(url)!r} has no host")
         return url
     raise ConfigError(
-        f"{_named(url)!r} is no URL of a remote: use file://, git://, http://, https://, ssh://,"
+        f"{_named(url)!r} is not a valid URL of a remote: use file://, git://, http://, https://, ssh://,"
         " USER@HOST:PATH, or a path that begins with a slash"
     )
 
@@ -382,7 +384,9 @@ def check_ref(who: str, name: str, text: str) -> str:
     @raises ConfigError: git would take it for something else.
     """
     if not _REF.fullmatch(text) or ".." in text or "@{" in text:
-        raise ConfigError(f"remote {who!r}: {name} {text!r} is no name of a branch, tag or commit")
+        raise ConfigError(
+            f"remote {who!r}: {name} {text!r} is not a valid name of a branch, tag or commit"
+        )
     return text
 
 

@@ -1,3 +1,3 @@
 """
-The master: requests answered, jobs published, returns kept.
+The master: answers requests, publishes jobs, stores returns.
 """

@@ -1,9 +1,9 @@
 """
-Who a subscriber of C{transport: tcp} says to be, in its first frame.
+The identity that a subscriber of C{transport: tcp} claims in its first frame.
 
-Salt's frame is C{{enc: aes, load: ...}} with id and token, sealed with the publish key that
-all minions have; the token is the minion's own signature, so that nobody can take
-publications for another. Ours add C{saltwisted}: they know our signs of life.
+Salt's frame is C{{enc: aes, load: ...}} with id and token, sealed with the publish key that all
+minions have. The token is the minion's own signature, so nobody can receive publications in another
+minion's name. Our minions add C{saltwisted}: they know our signs of life.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from saltwisted.wire.publication import topic_of
 
 
 class Announced:
-    """Judges first frames."""
+    """Checks first frames."""
 
     def __init__(self, sessions: Sessions, keys: Callable[[], Iterable[SessionKey]]) -> None:
         """

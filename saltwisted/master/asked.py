@@ -1,9 +1,9 @@
 """
-Who has asked for what is done now, and by which way: the records of jobs say so.
+Who has requested the current work, and through which interface. The records of jobs contain it.
 
-A request is worked on in one context (L{contextvars}); what it begins inherits that, also where it
-goes on without whoever asked. What others do because of it has a user of its own, and then this
-says nothing, but for reactions: the event that one reacts to names who fired it.
+A request is processed in one context (L{contextvars}). Work that it begins inherits the context,
+even when it continues without the caller. Work that others do because of it has a user of its own,
+and then the context is empty, except for reactions: the event that triggers one names who fired it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """
 The site's rules that accept or reject a key without an operator.
 
-C{auto_accept}, C{autosign_file}, C{autosign_grains_dir}, a file in
-C{minions_autosign}, and C{autoreject_file} before all of them. Files that somebody
-else could write are not believed. They are read at each sign-in of a minion that
-no operator has decided about, and of no other.
+C{auto_accept}, C{autosign_file}, C{autosign_grains_dir}, a file in C{minions_autosign}, and
+C{autoreject_file} before all of them. Files that somebody else could write are not trusted. They
+are read only when a minion signs in about which no operator has decided.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ MAX_RULES = 4 * 1024 * 1024
 
 
 class Autosign:
-    """Answers whether a key of this id is to be accepted or rejected by rule."""
+    """Says whether a rule accepts or rejects a key of this id."""
 
     log = Logger()
 

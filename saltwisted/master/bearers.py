@@ -1,8 +1,8 @@
 """
-Tokens of a provider that come with each request, once they are judged: what stands for them on
-this node, in memory alone.
+A provider's tokens that come with each request, once they are checked: what is known about them on
+this node, only in memory.
 
-A script that sends its token with each call logs in nowhere. Its token is judged at the first
+A script that sends its token with each call does not log in. Its token is checked at the first
 call, and again after some minutes.
 """
 
@@ -25,14 +25,14 @@ MOST = 1000
 
 @frozen
 class Standing:
-    """What stands for one."""
+    """What is known about one token."""
 
     word: str
     token: Token
 
 
 class Bearers:
-    """Those of one node."""
+    """The tokens of one node."""
 
     def __init__(self, now: Callable[[], float], entropy: Entropy) -> None:
         self._now = now

@@ -1,9 +1,9 @@
 """
-Calling runner and wheel functions by name, with Salt's events and result shape.
+Calls runner and wheel functions by name, with Salt's events and result format.
 
-A call fires C{salt/run/<jid>/new} and C{/ret} (wheel: C{salt/wheel/...}); its value comes in
-a map C{{fun, jid, tag, user, return, success}}. A function that raises gives
-Salt's text with the exception as its return, and C{success: False}.
+A call fires C{salt/run/<jid>/new} and C{/ret} (wheel: C{salt/wheel/...}); its result is in a map
+C{{fun, jid, tag, user, return, success}}. If a function raises, the return is Salt's text with the
+exception, and C{success} is C{False}.
 """
 
 from __future__ import annotations

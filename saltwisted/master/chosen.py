@@ -1,6 +1,6 @@
 """
-Jids that callers choose (batches, C{salt.execute}, C{salt-run --jid}), judged before a job or a
-run begins under them. The rule is in L{saltwisted.domain.jobids}.
+Jids that callers choose (batches, C{salt.execute}, C{salt-run --jid}), checked before a job or a
+run begins under them. L{saltwisted.domain.jobids} has the rule.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LATEST = 256
 
 
 class Chosen:
-    """What has begun under chosen jids on this master."""
+    """What has begun under jids that callers chose, on this master."""
 
     def __init__(self, ground: Ground) -> None:
         self._ground = ground

@@ -1,9 +1,9 @@
 """
-Pieces of files between the disk and the wire: how many large ones are in memory at once.
+Pieces of files between the disk and the wire: limits how many large ones are in memory at once.
 
-A piece is read faster than it is sealed, so without a bound thousands of minions that ask at the
-same moment would each have a megabyte waiting for a thread. Here the requests wait, which are
-small, and are served in the order in which they came.
+A piece is read faster than it is sealed. Without a limit, if thousands of minions asked at the same
+moment, each would have a megabyte waiting for a thread. Here the requests wait, which are small;
+they are served in the order of their arrival.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MOST = 8
 
 
 class Chunks:
-    """The places of a master."""
+    """The slots of a master."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
@@ -59,7 +59,7 @@ class Chunks:
 
 
 class Place:
-    """One request's place; to be given back when its piece is sealed, or was none."""
+    """The slot of one request. It must be released when its piece is sealed, or was none."""
 
     __slots__ = ("_chunks", "taken")
 

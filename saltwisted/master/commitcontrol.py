@@ -1,5 +1,5 @@
 """
-What operators ask about the commits that a master alone serves: C{roots log} and C{rollback}.
+Operations on the commits that a lone master serves: C{roots log} and C{rollback}.
 """
 
 from __future__ import annotations

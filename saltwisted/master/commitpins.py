@@ -1,9 +1,9 @@
 """
-Which commits a job runs, and that its minions see no others until they have returned.
+Which commits a job runs on: its minions see no others until they have returned.
 
-A view of git (L{saltwisted.stores.git.source.GitView}) is pinned as a generation of the roots is:
-its rules are L{saltwisted.domain.roots.pins}. Directories have no generations on a master alone,
-and are served as they are.
+A view of git (L{saltwisted.stores.git.source.GitView}) is pinned like a generation of the roots, by
+the rules of L{saltwisted.domain.roots.pins}. Directories have no generations on a lone master, and
+are served as they are.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ def keep(
 
 class CommitPins:
     """
-    Those of a master alone. Reactor thread only.
+    The pins of a lone master. Reactor thread only.
 
     @ivar newest: the file server over the newest commits.
     @ivar earlier: what was served before.
-    @param serve: a file server over an older view.
+    @param serve: creates a file server over an older view.
     @param seconds: the clock.
     """
 

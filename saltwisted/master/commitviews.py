@@ -1,8 +1,8 @@
 """
-Which commits this node of a cluster serves, and has served, by names that all nodes have for them.
+Which commits this cluster node serves and has served, by names that are the same on all nodes.
 
-A view of git (L{saltwisted.stores.git.source.GitView}) goes from node to node as the refs of each
-repository; who gets it makes a view of his own of it, with his configuration, and keeps it under
+A view of git (L{saltwisted.stores.git.source.GitView}) is sent from node to node as the refs of
+each repository. The receiver makes its own view of them, with its configuration, and keeps it under
 the digest of the node that it came from. See L{saltwisted.commits.ICommitViews}.
 """
 

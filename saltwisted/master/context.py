@@ -1,8 +1,7 @@
 """
 What a request handler may use: one record of the master's parts.
 
-A handler that needs something takes it from here, and builds nothing itself. A test fills in
-fakes.
+A handler takes what it needs from here, and builds nothing itself. A test fills in fakes.
 """
 
 from __future__ import annotations
@@ -122,9 +121,9 @@ class Context(Ground):
     """
     Everything that the master's handlers, runners and wheel functions share.
 
-    @ivar calls: the functions; called by L{runner} and L{wheel}.
-    @ivar chunks: the places for large pieces of files in memory.
-    @ivar reactions: what this master reacts to.
+    @ivar calls: the functions; used by L{runner} and L{wheel}.
+    @ivar chunks: the slots for large pieces of files in memory.
+    @ivar reactions: the events to which this master reacts.
     @ivar git: the remotes of C{gitfs}.
     @ivar execution: execution functions on the master's machine.
     @ivar orchestrating: orchestrations that run in this master.

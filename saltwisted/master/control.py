@@ -1,8 +1,8 @@
 """
-What a master offers to people and programs: its rows of the table of operations.
+The operations of a master for people and programs: its rows of the table of operations.
 
-Who may what is the rule of rights of each row (L{saltwisted.master.rights}). Whether a call came
-by the control socket or by another door is not known here.
+The rule of rights of each row (L{saltwisted.master.rights}) decides who may do what. This module
+does not know whether a call came through the control socket or through another interface.
 """
 
 from __future__ import annotations

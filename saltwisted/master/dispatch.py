@@ -1,9 +1,9 @@
 """
-Publishing a job: who is meant, under which jid, remembered before it is sent.
+Publishing a job: which minions it is for, its jid, and its record before it is sent.
 
-The order matters: the job record is on disk before the publication leaves, so
-that a master killed between the two never has minions answering a job that it
-does not know. What a minion returns comes back through C{handlers/returns.py}.
+The order matters: the job record is on disk before the publication is sent, so if the master is
+killed between the two, no minion answers a job that it does not know. The returns arrive through
+C{handlers/returns.py}.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Dispatcher:
     Turns Salt's C{publish} load into a job that minions run.
 
     @ivar chosen: the jids that callers have chosen.
-    @ivar latecomers: what is published again after a start, for minions that come later.
+    @ivar latecomers: jobs that are published again after a start, for minions that connect later.
     """
 
     log = Logger()

@@ -1,9 +1,9 @@
 """
-Commits that were served before, for jobs that are to run on them.
+Commits that were served before, for jobs that run on them.
 
-What is written down is which commits these were (L{saltwisted.domain.git.history}); their objects
-are in the repositories of the remotes, as long as those keep them. A view of an earlier generation
-has the remotes and mappings of today.
+The disk records which commits these were (L{saltwisted.domain.git.history}). Their objects are in
+the repositories of the remotes, as long as those keep them. A view of an earlier generation has
+today's remotes and mappings.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ LARGEST = 64 * 1024 * 1024
 
 class EarlierCommits:
     """
-    Reactor thread only. What is on the disk is read when it is made.
+    Reactor thread only. The file is read when the object is created.
 
-    @param path: where it is written down.
+    @param path: the file that records them.
     @param run: runs a blocking call in the pool.
     @param now: seconds since 1970.
     """
@@ -159,7 +159,7 @@ class EarlierCommits:
         """
         Serve an earlier generation: of each remote, until something new is fetched of it.
 
-        @raises DeniedError: as for L{find}; or it was never served here.
+        @raises DeniedError: as for L{find}; or this node has never served it.
         """
         then = {each.remote.key: each for each in self.find(wanted).served}
         rows = []
@@ -168,7 +168,7 @@ class EarlierCommits:
             if earlier is None:
                 continue
             if earlier.remote != each.remote:
-                raise DeniedError(f"generation {wanted!r}: it was never served here")
+                raise DeniedError(f"generation {wanted!r}: this node has never served it")
             changed = self._back.put(each.remote.key, each.refs, earlier.refs)
             rows.append({"share": each.remote.shown, "to": wanted, "changed": changed})
         self._source.show(self._fetched)

@@ -1,10 +1,10 @@
 """
 The file server: Salt's file commands over the sources of files.
 
-The shapes of the answers are Salt's (salt:// paths with their C{?saltenv=} and C{|}, maps
-and lists as stock masters send them); where files come from and what may be served is a matter of
-each source. Answers that are at hand are values, others Deferreds: on the hot path nobody
-waits for a turn of the reactor.
+The formats of the answers are Salt's (salt:// paths with their C{?saltenv=} and C{|}, maps and
+lists as stock masters send them). Each source decides where its files come from and what may be
+served. Answers that are at hand are values, others are Deferreds: on the hot path nobody waits for
+a turn of the reactor.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ def parse_path(path: str, saltenv: str) -> tuple[str, str, int | None]:
 
 class FileServer:
     """
-    Answers about files and their content.
+    Answers about files and their contents.
 
-    @param sources: where files come from. The first that has a file serves it; lists and
-        environments are those of all.
+    @param sources: where files come from. The first source that has a file serves it; lists and
+        environments are the union of all sources.
     @param run: runs a blocking call in the pool.
     """
 

@@ -1,8 +1,8 @@
 """
-Functions by the names that people call them by, C{module.function}: runners, and the wheel's.
+Functions by their public names, C{module.function}: runners, and wheel functions.
 
-They come in modules, and modules from several places: ours, later a site's own. A place that comes
-later replaces a module of the same name as a whole, as in Salt.
+They come in modules, and modules from several places: ours, and a site's own. A later place
+replaces a module of the same name as a whole, as in Salt.
 """
 
 from __future__ import annotations

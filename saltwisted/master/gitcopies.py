@@ -1,5 +1,5 @@
 """
-The repositories of this node: what is known of each, and what is served of them all.
+The repositories of this node: what is known of each, and what is served from all of them.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ K = TypeVar("K", bound=Kept)
 
 class Copies(Generic[K]):
     """
-    All of them, as other nodes have to do with them, too (L{saltwisted.commits.IGitCopies}).
-    Reactor thread only.
+    All repositories, as other nodes use them, too (L{saltwisted.commits.IGitCopies}). Reactor
+    thread only.
 
-    @ivar watched: by their keys on this node.
-    @param source: what is served; C{None} where C{gitfs} is no backend.
+    @ivar watched: the repositories by their keys on this node.
+    @param source: the source that serves them; C{None} if C{gitfs} is not a backend.
     """
 
     def __init__(self, source: GitFiles | None, now: Callable[[], float]) -> None:

@@ -1,5 +1,5 @@
 """
-A git server says that somebody has pushed: the remotes it means are fetched at once.
+A git server reports a push: the remotes that it means are fetched at once.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class GitHook:
     """
     Reactor thread only.
 
-    What comes while a fetch runs is fetched once more after it: a hook that is sent again, or many
-    at once, cost a fetch a second at most.
+    Hooks that arrive during a fetch cause one more fetch after it. So repeated hooks, or many at
+    once, cost at most one fetch a second.
     """
 
     log = Logger()
@@ -52,14 +52,14 @@ class GitHook:
         self._waiting += [each for each in meant or remotes if each not in self._waiting]
         if self._waiting and not self._is_running:
             self._is_running = True
-            let_go(self._fetch(), self.log, "git: a hook has had nothing fetched")
+            let_go(self._fetch(), self.log, "git: the fetch after a hook has failed")
 
     async def _fetch(self) -> None:
         try:
             while self._waiting:
                 chosen, self._waiting = self._waiting, []
                 shown = sorted({each.shown for each in chosen})
-                self.log.info("git: a hook has {remotes} fetched", remotes=listed(shown))
+                self.log.info("git: fetching {remotes} after a hook", remotes=listed(shown))
                 soonest = deferLater(self._clock, APART, lambda: None)
                 begun = [each.addErrback(self._failed) for each in self._updates(chosen)]
                 await gatherResults([*begun, soonest])
@@ -67,7 +67,7 @@ class GitHook:
             self._is_running = False
 
     def _failed(self, failure: Failure) -> None:
-        self.log.failure("git: a hook has had nothing fetched", failure=failure)
+        self.log.failure("git: the fetch after a hook has failed", failure=failure)
 
     def _updates(self, chosen: list[GitRemote]) -> list[Deferred[Any]]:
         files = {each.id for each in chosen if not isinstance(each, PillarRemote)}

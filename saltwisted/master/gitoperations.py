@@ -1,5 +1,5 @@
 """
-What may be asked about git remotes: their rows of the table of operations.
+Operations on git remotes: their rows of the table of operations.
 """
 
 from __future__ import annotations

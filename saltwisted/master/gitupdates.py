@@ -1,9 +1,9 @@
 """
-The remotes of C{gitfs} and C{git_pillar}: who fetches them, how often, and what is told of it.
+The remotes of C{gitfs} and C{git_pillar}: who fetches them, how often, and what is reported.
 
-Each remote goes its own way: one that is away holds up no other, keeps its last good commits, and
-is asked again after longer and longer pauses. Fetches are the work of processes. What is served
-changes here, in one moment, when a fetch has brought something.
+Remotes are independent: one that cannot be reached delays no other, keeps its last good commits,
+and is tried again after longer and longer pauses. Processes do the fetching. When a fetch has
+brought something, this module changes what is served, all at once.
 """
 
 from __future__ import annotations
@@ -63,13 +63,14 @@ class Worker(Protocol):
 @define(eq=False)
 class Watched:
     """
-    One repository, with the remotes that are in it.
+    One repository, with the remotes that use it.
 
-    @ivar shared: its name for all nodes of a cluster.
-    @ivar state: what the worker has said of it.
-    @ivar fetched: when a fetch last went well, in seconds since 1970; 0 if not in this life.
-    @ivar told: what was said already of refs that are not served: ref to its object.
-    @ivar after: who wants a fetch that begins after the one that runs.
+    @ivar shared: its name on all nodes of a cluster.
+    @ivar state: what the worker has reported about it.
+    @ivar fetched: when a fetch last succeeded, in seconds since 1970; 0 if none has since the
+        start.
+    @ivar told: what was already reported about refs that are not served: ref to its object.
+    @ivar after: callers that want a fetch that begins after the one that runs.
     """
 
     key: str
@@ -177,10 +178,10 @@ class GitUpdates:
     """
     Reactor thread only.
 
-    @param source: what is served; C{None} where C{gitfs} is no backend.
+    @param source: the source that serves them; C{None} if C{gitfs} is not a backend.
     @param fire: puts an event on the bus.
-    @param dice: from 0 to 1.
-    @param sharing: who fetches, where several masters serve the same.
+    @param dice: a random number from 0 to 1.
+    @param sharing: decides who fetches, if several masters serve the same.
     """
 
     log = Logger()
@@ -412,7 +413,11 @@ class GitUpdates:
         if watched.error != text:
             watched.since = self._now() if not watched.error else watched.since
             watched.error = text
-            serves = "what it had is served" if watched.state else "nothing of it is served"
+            serves = (
+                "its last commits are still served"
+                if watched.state
+                else "none of its commits are served"
+            )
             self.log.error(
                 "git: {remote} cannot be fetched, {serves}: {error}",
                 remote=watched.shown,
@@ -423,7 +428,7 @@ class GitUpdates:
     def _came(self, watched: Watched, answer: Mapping[str, Any]) -> None:
         if answer.get("locks"):
             self.log.info(
-                "git: {remote}: locks of a killed git were removed: {locks}",
+                "git: {remote}: removed the locks of a killed git process: {locks}",
                 remote=watched.shown,
                 locks=listed(answer["locks"]),
             )
@@ -447,7 +452,7 @@ class GitUpdates:
         }
         for ref in watched.told.keys() - refused.keys():
             self.log.info(
-                "git: {remote}: nothing is wrong with {ref} any more",
+                "git: {remote}: {ref} is in order again",
                 remote=watched.shown,
                 ref=called(ref),
                 always=True,

@@ -1,8 +1,8 @@
 """
-What the parts of a master have in common, before there are parts.
+What the parts of a master share, before there are parts.
 
-L{saltwisted.master.context.Context} is this and the parts. Both are frozen: whoever needs
-something gets it when the master is built.
+L{saltwisted.master.context.Context} is this and the parts. Both are frozen: each part gets what it
+needs when the master is built.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from saltwisted.wire.rsa import PrivateKey
 
 
 class RunInPool(Protocol):
-    """Run a blocking call that releases the GIL in the bounded thread pool."""
+    """Runs a blocking call that releases the GIL in the bounded thread pool."""
 
     def __call__(self, function: Callable[..., Any], *args: Any) -> Deferred[Any]: ...
 
@@ -45,7 +45,7 @@ class Ground:
     @ivar node: this master's id (C{id} option), named in events and drop files.
     @ivar now: seconds since the epoch.
     @ivar counters: what was refused, dropped or served, by a short name each.
-    @ivar seams: what stands beside this master.
+    @ivar seams: the surroundings of this master.
     """
 
     config: MasterConfig

@@ -1,9 +1,10 @@
 """
 The groups of users who hold tokens, as their directory has them now.
 
-A token lives for hours, a membership may end in any minute. So while a token is used the directory
-is asked again, behind the user's back; whoever is out of a group loses what it gave him within
-L{HOLD} seconds on every node, and whoever is in no directory any more loses his tokens.
+A token lives for hours, but a membership may end at any minute. So while a token is used, the
+directory is queried again in the background. A user who has left a group loses the rights that it
+gave within L{HOLD} seconds on every node; a user who is no longer in any directory loses all
+tokens.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ Look = Callable[[str, str], Awaitable[Mapping[str, Any]]]
 @frozen
 class Seen:
     """
-    What was known of a user, and when.
+    What was known about a user, and when.
 
     @ivar known: whether there was such a user.
     """

@@ -1,8 +1,8 @@
 """
-Jobs that a master alone publishes again after its start, for minions that connect later than that.
+Jobs that a lone master publishes again after its start, for minions that connect later.
 
-The rule is in L{saltwisted.domain.latecomers}; here is the look at who has come. In a cluster
-whoever hears of a job cares for them (C{seams.hearer}), since another node may have reached them.
+L{saltwisted.domain.latecomers} has the rule; this module checks who has connected. In a cluster
+C{seams.hearer} takes care of them, because another node may have reached those minions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SLICE = 200
 
 
 class LateJobs:
-    """Looks for whoever has come, as long as somebody is waited for. Reactor thread only."""
+    """Checks who has connected, as long as a job waits for somebody. Reactor thread only."""
 
     log = Logger()
 

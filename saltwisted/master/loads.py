@@ -1,5 +1,5 @@
 """
-What stands in a load that asks for a job or a function, read before anybody judges it.
+Reads the contents of a load that asks for a job or a function, before anybody checks it.
 """
 
 from __future__ import annotations

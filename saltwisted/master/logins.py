@@ -1,11 +1,10 @@
 """
 Logins: who proves by a password or a token to be a user of C{external_auth}.
 
-Passwords are judged in worker processes, one at a time for each user and source, and whoever is
-refused waits as long as everybody who is, whether the backend, the user or the password was wrong.
-Whose turn it is, and how long a refusal takes, is decided in L{saltwisted.domain.tries}.
-Tokens are looked up by their digests. What a user may then do is a matter of
-L{saltwisted.domain.acl}.
+Worker processes check passwords, one at a time for each user and source. Every refusal takes
+equally long, whether the backend, the user or the password was wrong. L{saltwisted.domain.tries}
+decides the order, and how long a refusal takes. Tokens are looked up by their digests.
+L{saltwisted.domain.acl} decides what a user may do afterwards.
 """
 
 from __future__ import annotations
@@ -59,11 +58,12 @@ QUIET = 60.0
 
 class NotProven(DeniedError):
     """
-    Not the user that the request says.
+    The caller is not the user that the request names.
 
     @ivar kind: C{token} or C{eauth}.
-    @ivar user: as the request names him; C{UNKNOWN} as in Salt where it does not.
-    @ivar unasked: whether nobody was asked, since too many tries wait: it may be he.
+    @ivar user: as the request names the user; C{UNKNOWN} as in Salt if it does not.
+    @ivar unasked: whether no backend was asked, because too many attempts wait: it may be the user
+        after all.
     """
 
     def __init__(self, kind: str, user: str, unasked: bool = False) -> None:
@@ -81,10 +81,10 @@ class NotProven(DeniedError):
 @frozen
 class User:
     """
-    The user who has proven himself.
+    A user whose identity is proven.
 
     @ivar kind: by C{token} or C{eauth}.
-    @ivar rules: what he may do, as in C{external_auth}.
+    @ivar rules: what the user may do, as in C{external_auth}.
     """
 
     name: str
@@ -98,9 +98,9 @@ class User:
 
 class Tokens(Protocol):
     """
-    Where tokens are kept: a lone master's files, or the facts of a cluster.
+    Where tokens are stored: a lone master's files, or the facts of a cluster.
 
-    @ivar epoch: tokens of an earlier one are worthless.
+    @ivar epoch: tokens of an earlier epoch are invalid.
     """
 
     @property
@@ -125,13 +125,13 @@ class Tokens(Protocol):
 @frozen
 class Verdict:
     """
-    What a backend says.
+    The answer of a backend.
 
     @ivar began: when it was asked.
     @ivar name: as the backend spells it; C{""}: as it was typed.
-    @ivar rules: what the backend grants, beside those of the options.
-    @ivar until: from when on it means nothing; 0: it has no end.
-    @ivar unasked: nobody was asked: too many tries wait.
+    @ivar rules: what the backend grants, in addition to the options.
+    @ivar until: when it expires; 0: it does not expire.
+    @ivar unasked: no backend was asked: too many attempts wait.
     """
 
     ok: bool
@@ -147,8 +147,8 @@ class Logins:
     """
     Proofs of one master's users.
 
-    @ivar tokens: where tokens are kept; a cluster puts its own here.
-    @ivar bearers: what stands for tokens of a provider, on this node alone.
+    @ivar tokens: where tokens are stored; a cluster provides its own.
+    @ivar bearers: what is known about tokens of a provider, only on this node.
     """
 
     log = Logger()

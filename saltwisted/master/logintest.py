@@ -1,5 +1,5 @@
 """
-C{auth.test}: what a login may and why, for who maintains the rules.
+C{auth.test}: what a login may do and why, for those who maintain the rules.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """
-What a master alone claims: it grants to itself, at once and at no cost.
+The claims of a lone master: it grants them to itself, at once and at no cost.
 
-What was granted goes into a book (L{IReceiptBook}): on disk where the role gives one
+What was granted goes into a book (L{IReceiptBook}): on disk if the role provides one
 (L{saltwisted.master.receipts.ReceiptBook}), written a moment later. So the receipts outlive the
-process, and what had begun and not ended when it was killed is finished by the rules for an act
-whose node died. Nobody waits for the disk, but a reaction to an event that is written down itself
-(C{IKeptEvents}): else the next life would take that event up, and do again what had begun.
+process. Acts that had begun and not ended when it was killed are finished by the rules for an act
+whose node died. Nothing waits for the disk, except a reaction to an event that is itself on disk
+(C{IKeptEvents}): otherwise the next life would take that event over, and repeat what had begun.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ REMEMBERED, MOST_REMEMBERED = 300.0, 4000
 
 class IReceiptBook(Protocol):
     """
-    Where receipts are. The number of a vote is counted from the first of this life; those that
-    earlier lives have left have 0 and less.
+    The store of receipts. The number of a vote is counted from the first of this life; those of
+    earlier lives have 0 and less.
     """
 
     @property
@@ -80,7 +80,7 @@ def receipt_of(vote: Vote, node: str) -> Receipt:
 
 
 class MemoryBook:
-    """For masters whose role gives them no disk for it: the receipts of this life."""
+    """For masters whose role provides no disk for it: the receipts of this life."""
 
     is_open = True
     base = 0
@@ -111,7 +111,7 @@ class LoneClaims:
     """
     Reactor thread only.
 
-    @ivar keys: of events. They have the life in them, so that none is given twice.
+    @ivar keys: the keys of events. They contain the life, so that none is given twice.
     """
 
     log = Logger()

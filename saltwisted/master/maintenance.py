@@ -1,8 +1,8 @@
 """
-What a master does by the clock: notice outside changes, forget old jobs, tell presence.
+What a master does periodically: notice outside changes, delete old jobs, report presence.
 
-Each duty is a loop of its own, which survives its own failures: a full disk at
-three in the morning must not end the pruning for ever.
+Each task is a loop of its own, which survives its own failures: a full disk at three in the morning
+must not end the pruning for ever.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Maintenance:
     """
     The timers of one master.
 
-    @param unwritten: called every few seconds: write again what the disk refused.
+    @param unwritten: called every few seconds: writes again what the disk refused.
     """
 
     log = Logger()

@@ -1,8 +1,8 @@
 """
-C{returns}: what came back to a job, for who has published it.
+C{returns}: the returns of a job, for the user who published it.
 
 Runners that read the job cache are for root and for logins with a rule. A local user whom
-C{publisher_acl} lets publish a job without waiting for it can come back for its returns here.
+C{publisher_acl} lets publish a job without waiting for it can fetch its returns here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """
-Who may do what on a master: the one place where requests of users are judged, whether they came by
-the control socket or by the request port.
+Who may do what on a master: the only place where requests of users are checked, whether they came
+through the control socket or through the request port.
 
-The rules are pure (L{saltwisted.domain.acl}); here they meet the master's options and its minions.
+The rules are pure (L{saltwisted.domain.acl}); this module applies them to the master's options and
+minions.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """
-Where pillars come from on a master: worker processes, and what was compiled before.
+Where a master's pillars come from: worker processes, and earlier compilations.
 
-A compiled pillar is kept packed, together with what it depended on: the stamps
-of files and directories (also of those that were not there), and the grains
-that its templates looked at. It serves again as long as all of these are the
-same, which some ten C{stat} calls decide. What used commands, dice, or a foreign
-ext_pillar is never kept. The rules of compilation are in C{domain.pillar}, the
-work is done in L{saltwisted.worker.pillar.work}.
+A compiled pillar is stored packed, together with what it depended on: the stamps of files and
+directories (including those that did not exist), and the grains that its templates read. It is used
+again as long as all of these are the same, which some ten C{stat} calls decide. A pillar that used
+commands, dice, or a foreign ext_pillar is never stored. The rules of compilation are in
+C{domain.pillar}, and L{saltwisted.worker.pillar.work} does the work.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ Dependencies = tuple[tuple[bytes, Stamp], ...]
 
 
 class PillarWorkers(WorkerPool, Protocol):
-    """Worker processes that compile pillars, and what they are told for that."""
+    """Worker processes that compile pillars, and the data that they get."""
 
     def set_fact(self, name: str, value: Any) -> None:
         """Tell later ones something."""
@@ -57,7 +56,7 @@ class CachedPillar:
     """
     One pillar with what it depended on.
 
-    @ivar grains: the names that were looked at; C{None} for all.
+    @ivar grains: the names that were read; C{None} for all.
     @ivar facts: the values of these grains, packed.
     """
 

@@ -1,11 +1,11 @@
 """
-Which minions are here, as well as a master can know.
+Which minions are connected, as well as a master can know.
 
-A minion is present when it made an authenticated request within the last
-C{loop_interval}, or when there is a connection to the publish port from an address that is
-known to be that minion's. Stock Salt looks for the second in the kernel's table of connections,
-which takes milliseconds to read however few there are; here the port says who is connected. Our
-own minions tell it by subscribing to a topic of their own.
+A minion is present if it made an authenticated request within the last C{loop_interval}, or if
+there is a connection to the publish port from an address that is known to be that minion's. Stock
+Salt looks for the second in the kernel's table of connections, which takes milliseconds to read
+even if it is short; here the port reports who is connected. Our own minions announce themselves by
+subscribing to a topic of their own.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """
-What processes of this master ask of its file server.
+What processes of this master request from its file server.
 
-An orchestration, or a call of a site's own function, is lent a file server for as long as it runs:
-whatever is fetched meanwhile, it reads the same commits from its beginning to its end, and no
-network. Copies of what it reads are in a folder of its own, since another one may run other commits
-at the same time. Pillars and reactions are served the newest.
+An orchestration, or a call of a site's own function, gets a file server for as long as it runs.
+Whatever is fetched meanwhile, it reads the same commits from its beginning to its end, and never
+from the network. Copies of what it reads are in a folder of its own, because another process may
+run on other commits at the same time. Pillars and reactions get the newest files.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Lent:
     """
     What one process reads.
 
-    @ivar files: who answers it.
-    @ivar folder: where its copies are.
+    @ivar files: the file server that answers it.
+    @ivar folder: the folder of its copies.
     """
 
     files: FileServer
@@ -43,7 +43,7 @@ class ProcessFiles:
     """
     Reactor thread only.
 
-    @param kind: whose processes these are: a name for their folders.
+    @param kind: the kind of these processes: a name for their folders.
     """
 
     def __init__(self, ground: Ground, kind: str) -> None:

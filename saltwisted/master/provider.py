@@ -1,9 +1,9 @@
 """
-Logins by what an OpenID Connect provider says, without a password: of browsers that come back from
-it with a code, and of scripts that send its token with each request.
+Logins through an OpenID Connect provider, without a password: browsers that come back from it with
+a code, and scripts that send its token with each request.
 
-What one may remember of a login is decided in L{saltwisted.domain.codeflow}; the provider is asked
-in worker processes (L{saltwisted.worker.process.oidc}).
+L{saltwisted.domain.codeflow} decides what is remembered of a login; worker processes talk to the
+provider (L{saltwisted.worker.process.oidc}).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """
-A job map becomes a sealed, signed publication and goes to every transport.
+Seals and signs a job map, and sends the publication to every transport.
 
-The publish key (Salt's main AES key) lives here: one for all stock minions, as
-their protocol demands. After a rotation the next publication makes each stock
-minion sign in again; it then still finds the job, because it decodes the same
-message with the new key (C{docs/wire.md}, section 14).
+The publish key (Salt's main AES key) is kept here: one for all stock minions, as their protocol
+requires. After a rotation, the next publication makes each stock minion sign in again. It still
+finds the job then, because it decodes the same message with the new key (C{docs/wire.md}, section
+14).
 
 No C{serial} is sent: a counter would break as soon as a second master publishes.
 """
@@ -37,7 +37,7 @@ class Publisher:
     """
     Seals jobs under the current publish key and sends them.
 
-    @ivar secrets: which of the jobs that went out here, of any node, are secret.
+    @ivar secrets: which of the published jobs, of any node, are secret.
     """
 
     log = Logger()

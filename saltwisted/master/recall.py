@@ -1,9 +1,9 @@
 """
 Returns that minions have kept, of a job whose master has died.
 
-A stock minion returns to the master that gave it the job and to no other: when that is gone, the
-return is lost on its way. With C{cache_jobs: True} the minion has written it to its own disk
-before, and C{saltutil.find_cached_job} has it. Our minions return to whichever master there is.
+A stock minion returns only to the master that gave it the job: if that master is gone, the return
+is lost on its way. With C{cache_jobs: True} the minion has first written it to its own disk, and
+C{saltutil.find_cached_job} finds it. Our minions return to any master.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ TOGETHER = 0.5
 
 class Recall:
     """
-    What is asked about one job. Reactor thread only.
+    The questions about one job. Reactor thread only.
 
     @param publish: publishes a load under a jid.
-    @param minions: those that had the job from a master that died.
+    @param minions: those that got the job from a master that died.
     @ivar idle: those of them that have said that they do not run it.
     """
 

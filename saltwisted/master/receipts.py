@@ -1,10 +1,10 @@
 """
-The receipts of a master alone, on its disk: the book of L{saltwisted.master.loneclaims}.
+The receipts of a lone master, on its disk: the book of L{saltwisted.master.loneclaims}.
 
-What begins is written when this turn of the reactor is over, with all that came while the disk was
-busy; what ends goes along with what begins, and waits for that a moment. It is read again at the
-next start. While the disk refuses, rows wait in memory and are tried again; the oldest are let go
-where there are too many. They are pruned as jobs are.
+Beginnings are written at the end of this turn of the reactor, together with everything that arrived
+while the disk was busy; ends are written along with beginnings, and wait a moment for them. The
+book is read at the next start. While the disk refuses, rows wait in memory and are tried again; if
+there are too many, the oldest are dropped. Receipts are pruned like jobs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MOST_WAITING = 100_000
 
 
 class IReceiptStore(Protocol):
-    """Where rows are; L{saltwisted.stores.claims.ClaimStore} is one."""
+    """The store of the rows; L{saltwisted.stores.claims.ClaimStore} is one."""
 
     def load(self) -> Deferred[Memory]:
         """Open it, and read what is there."""
@@ -59,7 +59,7 @@ class ReceiptBook:
     Reactor thread only.
 
     @param before: receipts of what ended before this time of day are deleted; C{None}: none.
-    @ivar problem: why the disk does not take receipts, or C{""}.
+    @ivar problem: why the disk does not accept receipts, or C{""}.
     """
 
     log = Logger()

@@ -1,5 +1,5 @@
 """
-What a handler gives back when its answer is not simply sealed with the minion's session key.
+What a handler returns if its answer is not simply sealed with the minion's session key.
 
 L{saltwisted.master.requests} sends each kind in its own way; any other value is packed and sealed.
 """
@@ -29,10 +29,11 @@ class Packed:
 @frozen
 class Elsewhere:
     """
-    Another master makes the private reply, sealed for the minion: it is passed on as it comes.
+    Another master makes the private reply, sealed for the minion; this master passes it on
+    unchanged.
 
     @ivar fetch: C{fetch(nonce, enc_algo, sig_algo)}: its bytes, later.
-    @ivar failed: what is said, as L{Private}, when nobody can be asked.
+    @ivar failed: the answer, as L{Private}, if nobody can be asked.
     """
 
     fetch: Callable[[str, str, str], Any]
@@ -44,7 +45,7 @@ class Chunk:
     """
     A large piece of a file, which is sealed in a thread, with the small entries beside it.
 
-    @ivar sealed: called when it is, or when that has failed: it is no longer in memory.
+    @ivar sealed: called when it is sealed, or when that has failed: it is no longer in memory.
     """
 
     data: bytes = field(repr=False)

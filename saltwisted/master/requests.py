@@ -1,12 +1,12 @@
 """
 Every request of a minion, from bytes to a sealed reply.
 
-The order of checks is Salt's (C{docs/wire.md}, section 2.1) and none is left to a
-handler: envelope, session key of the envelope's id, equal ids inside and
-outside, token, freshness. A handler is told who asks; it never looks.
+The order of checks is Salt's (C{docs/wire.md}, section 2.1), and no check is left to a handler:
+envelope, session key of the envelope's id, equal ids inside and outside, token, freshness. A
+handler is told who asks; it never finds out by itself.
 
-Whatever goes wrong, the sender gets one short answer that says nothing, and a
-counter grows: an unanswered request would block a stock minion's queue.
+Whatever goes wrong, the sender gets one short answer without details, and a counter grows: an
+unanswered request would block a stock minion's queue.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ Reply = Callable[[bytes], None]
 @define
 class Asked:
     """
-    A request of a signed-in minion that a handler is at, and where its answer goes.
+    A request of a signed-in minion that a handler processes, and where its answer goes.
 
-    Nobody changes it; it is not frozen because one is made for each request.
+    Nobody changes it. It is not frozen because one is created for each request.
     """
 
     row: Row

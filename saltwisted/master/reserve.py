@@ -1,10 +1,10 @@
 """
-Room that is kept on a disk for the day when it is full.
+Space that is reserved on a disk for the day when it is full.
 
-A daemon that was stopped on a full disk could not start again: its databases need some
-kilobytes to be opened at all, before one row is written. So a file of a few mebibytes lies beside
-them. It is given up when the disk is found full at a start, and made again as soon as there is
-room; when the daemon stops, what its databases leave goes back into it.
+A daemon that was stopped on a full disk could not start again: its databases need some kilobytes to
+be opened at all, before one row is written. So a file of a few mebibytes is beside them. It is
+given up if the disk is full at a start, and created again as soon as there is room. When the daemon
+stops, space that its databases release goes back into it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Reserve:
     """
     The reserves of some directories, one on each disk.
 
-    @ivar problem: what is the matter with a disk; empty if nothing is.
+    @ivar problem: the problem with a disk; empty if there is none.
     """
 
     log = Logger()

@@ -1,5 +1,5 @@
 """
-What becomes of a return when it is known to be a minion's: it is stored, and announced then.
+What happens to a return once it is known to come from a minion: it is stored, and then announced.
 """
 
 from __future__ import annotations

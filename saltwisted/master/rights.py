@@ -1,9 +1,9 @@
 """
-The rules of rights of a master's operations: alike at every door.
+The rules of rights of a master's operations: the same for every interface.
 
-Root and the master's own user may do everything; other accounts of this machine may publish what
-C{publisher_acl} says. Who shows a token or a password is judged by C{external_auth} instead,
-wherever he comes from. Somebody without an account here has nothing else to show.
+Root and the master's own user may do everything. Other accounts of this machine may publish what
+C{publisher_acl} allows. If a caller shows a token or a password, C{external_auth} decides instead,
+wherever the call comes from. Callers without an account here can only do that.
 """
 
 from __future__ import annotations

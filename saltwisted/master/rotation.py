@@ -1,14 +1,14 @@
 """
-When the publish key changes, and who hears of it before.
+When the publish key changes, and who learns of it in advance.
 
-Deleting or rejecting keys asks for a new publish key, so that the minions behind
-them cannot read publications any more. Many requests are one rotation
-(C{salt-key -D} on a thousand keys), and none happens before the minions that sign in have their
-answers, or a minute has passed: a stock minion that signs in to read a publication could not read
-it with the key after the next. Between the decision and the switch our own minions
-fetch the next key through their sessions; stock ones sign in at the next publication.
+Deleting or rejecting keys requests a new publish key, so that the affected minions can no longer
+read publications. Many requests become one rotation (C{salt-key -D} on a thousand keys). No
+rotation happens before the minions that are signing in have their answers, or a minute has passed:
+a stock minion that signs in to read a publication could not read it with the key after the next.
+Between the decision and the switch, our own minions fetch the next key through their sessions;
+stock ones sign in at the next publication.
 
-The clock is an argument, as is what "sign-ins are through" means.
+The clock is an argument, and so is the test whether the sign-ins are done.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ RETRY = 0.5
 
 
 class Rotation:
-    """Coalesces requests for a new publish key and switches to it."""
+    """Merges requests for a new publish key, and switches to it."""
 
     log = Logger()
 

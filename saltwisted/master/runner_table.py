@@ -1,9 +1,9 @@
 """
-Which runner modules there are, and what a runner works with.
+The runner modules, and what a runner works with.
 
 Each module lists its functions by Salt's names in C{FUNCTIONS}
-(L{saltwisted.parts.IFunctionModule}). A runner gets a L{Run} (what it may use) and then its
-own arguments.
+(L{saltwisted.parts.IFunctionModule}). A runner gets a L{Run} (what it may use) and then its own
+arguments.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ class Run:
     One call of a runner.
 
     @ivar progress: sends an event to the caller who waits for this run: C{progress(data, tag_end)}.
-    @ivar tell: sends an item to the caller alone, without an event.
-    @ivar outputter: set by a runner that wants one of Salt's outputters for its value.
+    @ivar tell: sends an item only to the caller, without an event.
+    @ivar outputter: a runner sets this if it wants one of Salt's outputters for its value.
     @ivar failed: set by L{judge}.
-    @ivar exact: whether a minion called, by C{peer_run}. Targets therefore go through L{find}
+    @ivar exact: whether a minion called, through C{peer_run}. Targets therefore go through L{find}
         and L{publish}, never to the dispatcher itself.
     @ivar secret: whether nobody but the caller may see what the run is given.
     """

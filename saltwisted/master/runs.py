@@ -1,9 +1,8 @@
 """
-Following one job for somebody who waits: the driver of L{saltwisted.domain.jobs}.
+Follows one job for a caller who waits: the driver of L{saltwisted.domain.jobs}.
 
-It listens before it publishes, since a return may be on the bus before the publish
-call comes back. The command line, batches, runners and minions that publish all
-wait through here.
+It listens before it publishes, because a return may be on the bus before the publish call returns.
+The command line, batches, runners and minions that publish all wait through here.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ LATE = 75.0
 
 class Publish(Protocol):
     """
-    How to publish; C{jid} is one of ours, without it the load's own is the caller's choice. With
-    the answer may come what was C{returned} before, by minion, and who was C{told} before.
+    How to publish. C{jid} is one of ours; without it, the caller has chosen the jid in the load.
+    The answer may also contain what was C{returned} before, by minion, and who was C{told} before.
     """
 
     def __call__(
@@ -38,7 +37,7 @@ class Publish(Protocol):
 
 
 class AwaitedJob:
-    """One job with one waiting caller; L{items} may be walked once."""
+    """One job with one waiting caller; L{items} may be iterated once."""
 
     log = Logger()
 

@@ -1,9 +1,9 @@
 """
-What a master asks of whatever stands beside it, and what it does when nobody does.
+What a master asks of its surroundings, and what it does on its own.
 
-A master is built with L{Seams}; nothing is put into it later. Each attribute is a small Protocol
-of L{saltwisted.interfaces} with a C{Lone...} implementation here: what comes next (claims of work,
-acknowledged events) is one more of them. docs/adr/009-seams-before-walls.md says why.
+A master is built with L{Seams}; nothing is assigned to it later. Each attribute is a small Protocol
+of L{saltwisted.interfaces} with a C{Lone...} implementation here.
+docs/adr/009-seams-before-walls.md says why.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from saltwisted.master.receipts import ReceiptBook
 
 
 class LoneKeyChanges:
-    """There are no members that could lag."""
+    """There are no members that could be behind."""
 
     def together(self) -> AbstractContextManager[None]:
         """Each change is an act of its own."""
@@ -61,7 +61,7 @@ class LoneKeyChanges:
 
 
 class LoneVoucher:
-    """Nobody but the site's rules lets a minion in."""
+    """Only the site's rules let a minion in."""
 
     def pre_accepted(self, auth: Any) -> bool:
         """There are no tokens for minions."""
@@ -112,7 +112,7 @@ class LoneHearer:
 
 
 class LoneAcknowledging:
-    """What is on this disk is acknowledged."""
+    """A return on this disk is acknowledged."""
 
     def return_stored(self, jid: str, minion_id: str) -> None:
         """At once."""
@@ -128,7 +128,7 @@ class LoneAcknowledging:
 
 @frozen
 class LonePins:
-    """Files are served as they lie in their directories."""
+    """Files are served as they are in their directories."""
 
     newest: FileServer
 
@@ -233,7 +233,7 @@ class LoneVouching:
 
 
 class LoneGit:
-    """This master fetches, and nobody else serves it."""
+    """This master fetches, and nobody else serves the same."""
 
     holds = False
 
@@ -269,7 +269,7 @@ class LoneGate:
 
 
 class LonePruneTime:
-    """A master goes by its own clock, unless that jumps."""
+    """A master uses its own clock, unless that clock jumps."""
 
     def __init__(self, now: Callable[[], float], runtime: Callable[[], float]) -> None:
         """
@@ -292,7 +292,7 @@ class LonePruneTime:
 
 
 class LoneScheduleFacts:
-    """In memory; a role gives a file."""
+    """In memory; a role provides a file."""
 
     alone = True
 
@@ -320,7 +320,7 @@ class LoneScheduleFacts:
 
 
 class LoneOrchestrations:
-    """Steps are told of nowhere: a run ends with its master."""
+    """Steps are recorded nowhere: a run ends with its master."""
 
     def run_begin(self, jid: str, run: Mapping[str, Any]) -> Awaitable[None]:
         """At once."""
@@ -389,7 +389,7 @@ class LoneOrchestrations:
 
 
 class NothingKept:
-    """Events are not written down: for masters whose role gives them no disk for it."""
+    """Events are not stored: for masters whose role provides no disk for it."""
 
     problem = ""
 
@@ -431,15 +431,15 @@ class NothingKept:
 @frozen(kw_only=True)
 class Seams:
     """
-    What stands beside a master.
+    The surroundings of a master.
 
     @ivar pins: which files minions are served.
     @ivar secrets: what session keys are derived from.
-    @ivar tokens: where login tokens are kept.
-    @ivar schedule: what was changed of the schedule at runtime, and what has run.
-    @ivar prune_time: for who forgets old jobs.
-    @ivar orchestrations: where orchestrations are written down.
-    @ivar book: where a master alone keeps its receipts; it is started with the master.
+    @ivar tokens: where login tokens are stored.
+    @ivar schedule: which changes the schedule had at run time, and what has run.
+    @ivar prune_time: the time by which old jobs are pruned.
+    @ivar orchestrations: where orchestrations are recorded.
+    @ivar book: where a lone master keeps its receipts; it is started with the master.
     """
 
     pins: IPins

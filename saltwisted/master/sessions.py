@@ -1,10 +1,9 @@
 """
-What the master holds for each minion that talks to it: key, session, replay window.
+What the master keeps for each minion that talks to it: key, session, replay window.
 
-Identity comes from here and from nowhere else: the session key that opened a
-request says who sent it. A key that is gone from the accepted ones takes its
-session with it, at the next request, whoever removed it (C{salt-key}, another
-tool in the directory, a cluster peer).
+Only this establishes a sender's identity: the session key that opened a request says who sent it.
+When a key is no longer accepted, its session ends with the next request, whoever removed the key
+(C{salt-key}, another tool in the directory, a cluster peer).
 """
 
 from __future__ import annotations
@@ -37,12 +36,13 @@ class MinionSession:
     One signed-in minion.
 
     @ivar pub: the accepted public key's bytes; the session is void when they change.
-    @ivar ends: when the key is not accepted any more, in seconds since 1970.
+    @ivar ends: when the session key expires, in seconds since 1970.
     @ivar tok: the token bytes last verified; constant for a key.
     @ivar newest: highest C{ts} accepted since the last sign-in, in the minion's clock.
-    @ivar nonces: nonces of requests that must not act twice, with their C{ts} if they had one. What
-        lies before the window is refused without its nonce, which is forgotten some time.
-    @ivar room: for so many nonces, then the old ones are forgotten.
+    @ivar nonces: nonces of requests that must not act twice, with their C{ts} if they had one. A
+        request from before the window is refused without its nonce, which is forgotten after some
+        time.
+    @ivar room: the number of nonces that are kept; then the old ones are forgotten.
     """
 
     minion_id: str
@@ -110,11 +110,11 @@ class Sessions:
     """
     All minions that this master has talked to, and their keys.
 
-    A minion may hold the key of the secret before, or one that another node handed out: what
-    does not open with the key that it used last is tried with the others that it may use.
+    A minion may have the key of the previous secret, or one that another node handed out. So if the
+    key that it used last does not open a request, the others that it may use are tried.
 
-    @param came: called with the id of a minion that signs in, or speaks for the first time
-        since it did, or since the start.
+    @param came: called with the id of a minion that signs in, or sends its first request since
+        then, or since the start.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """
-One publish key for all masters of a C{cluster_pki_dir}, as long as no cluster does better.
+One publish key for all masters of a C{cluster_pki_dir}, unless a cluster does better.
 
-The process that makes a new one writes it there; the others look once a second. A minion that
-hears one of them in between signs in and reads the same publication with what it gets.
+The process that makes a new key writes it there; the others check once a second. A minion that
+receives a publication in between signs in and reads the same publication with the new key.
 """
 
 from __future__ import annotations

@@ -1,17 +1,16 @@
 """
-Sign-ins: a bounded queue in front of two threads of RSA.
+Sign-ins: a bounded queue in front of two threads for RSA.
 
-After a rotation or a restart every minion signs in at once. Each costs two
-private RSA operations, so they wait here and are worked off in small batches, one hop
-to a thread per batch, while the reactor answers everybody else. Minions with an accepted key go
-first: strangers cannot push them back. Among them those go first that have no session here (they
-start, or come from another node): those that only lack the new publish key cannot push them back,
-and are admitted at a bounded rate (L{Pace}), so that a change of that key takes nobody else's time.
-A minion that asks again while it waits takes its old place, and only the newest question is
-answered.
+After a rotation or a restart every minion signs in at once. Each sign-in costs two private RSA
+operations. So they wait here and are processed in small batches, one hop to a thread per batch,
+while the reactor answers everybody else. Minions with an accepted key go first, so strangers cannot
+push them back. Among them, those without a session here go first (they start, or come from another
+node). Those that only lack the new publish key cannot push them back, and are admitted at a limited
+rate (L{Pace}), so that a change of that key delays nobody else. A minion that asks again while it
+waits keeps its place, and only its newest request is answered.
 
-A minion of ours whose key is pending says for how long it would wait (C{patience}). Its answer is
-kept for that time, and is made as soon as somebody decides about the key.
+A minion of ours whose key is pending says how long it would wait (C{patience}). Its request is kept
+for that time, and answered as soon as somebody decides about the key.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ WAITING = 20_000
 
 @define
 class Waiting:
-    """One question that waits for its answer."""
+    """One request that waits for its answer."""
 
     auth: Auth
     pub: bytes
@@ -73,7 +72,7 @@ class Waiting:
 
 @define
 class Work:
-    """What a thread needs for one answer; it touches nothing else."""
+    """What a thread needs for one answer; it uses nothing else."""
 
     waiting: Waiting
     ret: bool | str = False

@@ -2,8 +2,8 @@
 Runners and wheel functions of a site's own: C{runner_dirs}, C{_runners}, C{wheel_dirs}, C{_wheel};
 and execution functions that are called on the master, C{salt.cmd}.
 
-The master executes none of them. A process lists what there is whenever a file has changed, and
-each call has a process of its own (L{saltwisted.worker.process.sitework}), with a limit of time.
+The master executes none of them. A process lists them whenever a file has changed, and each call
+has a process of its own (L{saltwisted.worker.process.sitework}), with a time limit.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Stamp = tuple[tuple[str, int, int, int], ...]
 
 @frozen
 class Default:
-    """A default value, as it is written; the value itself is not here."""
+    """A default value as it is written; the value itself is not available here."""
 
     text: str
 
@@ -69,7 +69,7 @@ class Module:
 
 
 class Unusable(Mapping[str, Callable[..., Awaitable[Any]]]):
-    """The functions of a module that cannot be used: none; whoever asks for one is told why."""
+    """A module that cannot be used. It has no functions; callers are told why."""
 
     def __init__(self, why: str) -> None:
         self._why = why

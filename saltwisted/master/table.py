@@ -1,11 +1,10 @@
 """
-The dispatch: every command that a master answers, on one screen.
+The dispatch table: every command that a master answers, on one screen.
 
-C{once}: the command acts, so a request whose nonce was seen is refused
-(T-REPLAY-2). C{unacknowledged}: after this error the sender gets no answer and
-tries again, because an answer would mean that its data is safe.
-A handler is a coroutine function, or a plain one on the hot paths; its value is
-sealed for the sender.
+C{once}: the command acts, so a request whose nonce was seen is refused (T-REPLAY-2).
+C{unacknowledged}: after this error the sender gets no answer and tries again, because an answer
+would mean that its data is safe. A handler is a coroutine function, or a plain one on the hot
+paths; its value is sealed for the sender.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ from saltwisted.master.handlers import (
 @frozen
 class Row:
     """
-    One command: who handles it and under which rules.
+    One command: its handler and its rules.
 
-    @ivar replies: the handler is given the way to answer, and uses it once, at some time.
+    @ivar replies: the handler gets a function to answer with, and calls it once, at some time.
     """
 
     handler: Callable[..., Any]

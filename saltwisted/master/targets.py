@@ -1,9 +1,9 @@
 """
-Whom a target means, found without holding up the reactor.
+Which minions a target matches, computed without blocking the reactor.
 
-Most targets are judged here, a few milliseconds at a time. Regular expressions that may take
-for ever are tried in a worker process, no matter who wrote them, which is killed when it takes
-too long; then the target means nobody, and the log says why.
+Most targets are evaluated here, a few milliseconds at a time. Regular expressions that may take for
+ever are tried in a worker process, no matter who wrote them. If one takes too long, the process is
+killed; then the target matches nobody, and the log says why.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
-The user keys of local clients that come by the request port: C{cachedir/.<user>_key}.
+The user keys of local clients on the request port: C{cachedir/.<user>_key}.
 
-A process that can read a user's key file is that user, as in Salt: the stock C{salt}
-command and its like send its content. Our own commands use the control socket
-and need none of this.
+A process that can read a user's key file counts as that user, as in Salt: the stock C{salt} command
+and similar programs send its contents. Our own commands use the control socket and need none of
+this.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Which modules of wheel functions there are (L{saltwisted.parts.IFunctionModule}).
+The modules of wheel functions (L{saltwisted.parts.IFunctionModule}).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-What a master asks of its worker processes (L{saltwisted.transports.workers.WarmPool}).
+What a master needs from its worker processes (L{saltwisted.transports.workers.WarmPool}).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 
 
 class Spawner(Protocol):
-    """Makes processes that do one thing each."""
+    """Creates processes that do one thing each."""
 
     def spawn(self, entry: str, payload: Any, handler: Any) -> Any:
         """Start one; see L{saltwisted.transports.workers.WarmPool.spawn}."""

@@ -60,7 +60,7 @@ def sync(
                     changed.append(f"{form}.{name}")
                     if is_new and _is_ours(form, name):
                         log.warning(
-                            "%s.%s is the site's own now; that of saltwisted is not used any more",
+                            "%s.%s now comes from the site; saltwisted's own is no longer used",
                             form,
                             name,
                         )

@@ -67,7 +67,7 @@ def column(name: str) -> str:
     @raises SaltInvocationError: it is none.
     """
     if not re.fullmatch(r"\w+", name):
-        raise SaltInvocationError(f"{name!r} is no name of a column")
+        raise SaltInvocationError(f"{name!r} is not a valid column name")
     return name
 
 

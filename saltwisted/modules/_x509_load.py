@@ -561,4 +561,4 @@ def decoded_base64(text: Any) -> bytes:
     try:
         return base64.b64decode(text)
     except (binascii.Error, TypeError) as error:
-        raise CommandExecutionError(f"This is no Base64: {error}") from error
+        raise CommandExecutionError(f"This is not Base64: {error}") from error

@@ -103,7 +103,7 @@ def _is_secret(what: str) -> bool:
     Stars instead of it would get into what others make of the mine.
     """
     if silent():
-        log.error("%s is part of something secret: the mine stays as it is", what)
+        log.error("%s is part of secret data: the mine stays unchanged", what)
         return True
     return False
 

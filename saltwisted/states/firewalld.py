@@ -32,7 +32,7 @@ def _listed(what: str, wanted: Any) -> list[Any]:
     if wanted is None:
         return []
     if not isinstance(wanted, list | tuple) or not all(isinstance(each, str) for each in wanted):
-        raise CommandExecutionError(f"'{what}' has to be a list of texts, not {wanted!r}")
+        raise CommandExecutionError(f"'{what}' must be a list of strings, not {wanted!r}")
     return list(wanted)
 
 
@@ -204,7 +204,7 @@ def _forward(text: str) -> tuple[str, str, str, str]:
     parts = text.split(":", 3)
     if len(parts) < 3:
         form = "port:port:protocol or port:port:protocol:address"
-        raise CommandExecutionError(f"'{text}' is no forwarded port: {form}")
+        raise CommandExecutionError(f"'{text}' is not a forwarded port: {form}")
     source, dest, proto, address = (*parts, "")[:4]
     return source, dest, proto, address
 

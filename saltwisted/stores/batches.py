@@ -1,9 +1,10 @@
 """
-Writes to one database: one transaction at a time, and what comes meanwhile is the next one.
+Batched writes to one database: one transaction at a time; writes that arrive meanwhile form the
+next one.
 
-Reaching the disk costs the same for one row and for many. So what comes in one turn of the reactor
-is written together: the first row of it does not go alone. Those who waited for it are told a few
-per turn: what each of them does then may take a millisecond.
+Reaching the disk costs the same for one row and for many. So the rows of one reactor turn are
+written together; the first of them does not go alone. Waiting callers are informed a few per turn,
+because what each of them does next may take a millisecond.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ class Batches(Generic[T]):
     """
     Reactor thread only.
 
-    @param write: write all of these in one transaction, in a thread; fires when it is on disk.
-    @param later: when to begin with what comes while nothing is written.
+    @param write: writes all of these in one transaction, in a thread; fires when they are on disk.
+    @param later: decides when to begin with writes that arrive while nothing is being written.
     """
 
     def __init__(self, write: Callable[[list[T]], Deferred[None]], later: Later = at_once) -> None:

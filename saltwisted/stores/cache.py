@@ -1,12 +1,12 @@
 """
 What a master knows about its minions: grains, pillar and mine, one file each.
 
-The layout is that of Salt 3008 (C{<bank>/<id>.p}, msgpack with bin types), so that its
-tools can read it. Memory is bounded and comes first: values that were asked for as
-objects, which share their text (two thousand minions say C{Debian}), what was just
-written as bytes; the rest is on disk. What targets ask of all minions, one grain or one key of
-the pillar, is kept beside that, so that ten thousand values need not be unpacked each time. Whoever
-reads a value must not change it.
+The layout is that of Salt 3008 (C{<bank>/<id>.p}, msgpack with bin types), so Salt's tools can read
+it. A bounded part of it is in memory: values that were requested are kept as objects, which share
+their text (two thousand minions have the text C{Debian}); values that were just written are kept as
+bytes. The rest is on disk. The keys that targets ask of all minions, one grain or one pillar key,
+are cached separately, so that ten thousand values need not be unpacked each time. Callers must not
+change a value that they read.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class MinionCache:
     @param objects: packed bytes of the values that are kept as objects, which take two
         or three times as much.
     @param packed: bytes of values that are kept packed.
-    @param clock: makes objects of the grains after the start, a few per turn, so that the
-        first target by grains need not.
+    @param clock: creates objects of the grains after the start, a few per turn, so that the first
+        target by grains need not.
     """
 
     log = Logger()

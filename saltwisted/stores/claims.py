@@ -1,8 +1,8 @@
 """
-The votes of a member on its disk, and so the receipts: C{claims.sqlite}.
+The votes of a member on its disk, and with them the receipts: C{claims.sqlite}.
 
-What is written together is on disk together, by C{fsync}, before it is told. All blocking work is
-done in a thread, one call after another.
+Rows that are written together reach the disk together, by C{fsync}, before anybody is informed. All
+blocking work is done in a thread, one call after another.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """
-SQLite files: how they are opened, and how their schema moves from version to version.
+SQLite files: how they are opened, and how their schema is upgraded from version to version.
 
-Everything here blocks; who calls it, in which thread, is the store's business.
+Everything here blocks. The store decides who calls it, and in which thread.
 
-With each row that it takes, C{sqlite3} lets other threads have the interpreter, and has to win it
-back: while another thread computes, ten thousand rows take ten seconds instead of thirty
-milliseconds. So many rows go into one statement (L{insert_many}, L{change_many}), and what takes
-one statement is a transaction by itself (L{transaction}).
+With each row that it takes, C{sqlite3} lets other threads have the interpreter and has to get it
+back. While another thread computes, ten thousand rows take ten seconds instead of thirty
+milliseconds. So many rows go into one statement (L{insert_many}, L{change_many}), and changes that
+fit into one statement are transactions by themselves (L{transaction}).
 """
 
 from __future__ import annotations

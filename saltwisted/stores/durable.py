@@ -1,10 +1,10 @@
 """
-Small files that are made durable shortly after they were written, in groups.
+Small files that are made durable in groups, shortly after they were written.
 
-What is whole at any kill (a rename) still needs the disk before a power failure. That is done in a
-thread, for all that came meanwhile at once: of a group every file is begun to be written before
-the first is waited for, so that the file system commits once for all of them, and a directory
-is made durable once for all names in it.
+A rename makes a file complete whenever the process is killed, but it is not yet safe from a power
+failure. A thread makes durable everything that arrived meanwhile. It starts to write every file of
+a group before it waits for the first, so the file system commits once for all of them; and it makes
+each directory durable once for all names in it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Background = Callable[[Callable[[], None]], object]
 
 class Durable:
     """
-    Notes what was written, and has it made durable.
+    Records which files were written, and makes them durable.
 
     @param background: runs a blocking call in a thread; one runs at a time, until nothing is left.
     """

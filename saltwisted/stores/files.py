@@ -1,9 +1,9 @@
 """
-Files on disk: whole or not at all, with explicit modes, and inside their directory.
+Writing files completely or not at all, with explicit modes, and only inside their directory.
 
-Everything here blocks: call it in the pool, or inline for a tiny file without
-C{sync}. A full, read-only or broken disk is a L{StoreError} that names the path,
-and leaves the old file as it was. Which file means what is not known here.
+Everything here blocks: call it in the pool, or inline for a tiny file without C{sync}. A full,
+read-only or broken disk raises a L{StoreError} that names the path, and the old file stays
+unchanged. This module does not know the meaning of any file.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The key pair of a master on its disk, and the one that signs it.
+A master's key pair on disk, and the key pair that signs it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """
-Events that minions were promised a reaction to, on disk until that is begun: C{events.sqlite}.
+Events that await their reactions, on disk until these begin: C{events.sqlite}.
 
-What is written together is on disk together, by C{fsync}, before it is told. All blocking work is
-done in a thread, one call after another; what comes meanwhile is one transaction.
+The minions were promised these reactions. Rows that are written together reach the disk together,
+by C{fsync}, before anybody is informed. All blocking work is done in a thread, one call after
+another; what arrives meanwhile is one transaction.
 """
 
 from __future__ import annotations

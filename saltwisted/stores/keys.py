@@ -1,12 +1,12 @@
 """
 Minion keys in Salt's directories, and the master's own key pair.
 
-One file per minion id in C{minions} (accepted), C{minions_pre} (pending),
-C{minions_rejected} and C{minions_denied}, as Salt keeps them, so that other tools may read
-and change them. What they change is noticed: L{KeyStore.accepted} compares one
-C{lstat} with memory for every request, and L{KeyStore.rescan}, called once a second
-by the owner, lists a directory whose mtime has changed. As in Salt 3008 a
-link is not a key. Who may have which state is decided in L{saltwisted.domain.keys}.
+There is one file per minion id in C{minions} (accepted), C{minions_pre} (pending),
+C{minions_rejected} and C{minions_denied}, as in Salt, so that other tools can read and change them.
+The store notices such changes: L{KeyStore.accepted} compares one C{lstat} with memory for every
+request, and L{KeyStore.rescan}, which the owner calls once a second, lists a directory whose mtime
+has changed. As in Salt 3008, a link is not a key. L{saltwisted.domain.keys} decides which state a
+key may have.
 """
 
 from __future__ import annotations
@@ -74,14 +74,15 @@ class _Folder:
 
 class KeyStore:
     """
-    The four directories below C{pki_dir}, with their content in memory.
+    The four directories below C{pki_dir}, with their contents in memory.
 
-    Reactor thread only. Writes are renames and so whole at any kill; they are made
-    durable by C{background} shortly after (see L{Durable}), or at once where there is none.
+    Reactor thread only. Writes are renames, and so complete whenever the process is killed. They
+    are made durable by C{background} shortly afterwards (see L{Durable}), or at once if there is
+    none.
 
     @param background: runs a blocking call in a thread, C{background(call)}.
-    @ivar inside: true while receivers are told of a change that was made by this object's own
-        methods, and not noticed in the directories.
+    @ivar inside: true while receivers are informed of a change that was made by this object's own
+        methods, and not found in the directories.
     """
 
     log = Logger()

@@ -1,10 +1,10 @@
 """
 What a minion's network half keeps on disk: the master's key, and which jobs it has seen.
 
-All are tiny. L{MasterKeyFile} is Salt's C{minion_master.pub}. L{SeenFile} has no
-counterpart in Salt; it is an append-only text of one line per job, rewritten when
-it has grown to twice what is remembered. Calls take some tens of microseconds and
-are made in the reactor thread, except where said.
+All files are tiny. L{MasterKeyFile} is Salt's C{minion_master.pub}. L{SeenFile} has no counterpart
+in Salt: it is an append-only text with one line per job, which is rewritten when it has grown to
+twice the size of what is remembered. Calls take some tens of microseconds and are made in the
+reactor thread unless stated otherwise.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class MasterKeyFile:
     """
     The remembered key of the master: C{pki_dir/minion_master.pub}.
 
-    The file is looked at again each time it is asked for, so that an administrator who
-    removes it is heard without a restart.
+    The file is checked again each time it is needed, so an administrator can remove it without a
+    restart.
     """
 
     def __init__(self, path: str) -> None:
@@ -58,9 +58,7 @@ class MasterKeyFile:
 
 
 class MastersFile:
-    """
-    The masters that a cluster has told us of, one a line.
-    """
+    """The masters that a cluster has named to us, one per line."""
 
     log = Logger()
 
@@ -88,9 +86,9 @@ class MastersFile:
 
 class TokenFile:
     """
-    The join token that an operator gave this minion: C{pki_dir/join.token}, until it has served.
+    The join token that an operator gave this minion: C{pki_dir/join.token}, until it has been used.
 
-    Looked at again at each sign-in, as L{MasterKeyFile} is.
+    It is read again at each sign-in, like L{MasterKeyFile}.
     """
 
     log = Logger()
@@ -125,9 +123,7 @@ class TokenFile:
 
 
 class SeenFile:
-    """
-    Lines that survive a restart: what L{saltwisted.minion.subscriber.Seen} wants kept.
-    """
+    """Lines that survive a restart, for L{saltwisted.minion.subscriber.Seen}."""
 
     def __init__(self, path: str) -> None:
         self.path = path

@@ -1,5 +1,5 @@
 """
-How far a long piece of work is, for those who wait for it.
+The progress of a long piece of work, for those who wait for it.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from attrs import define
 @define
 class Progress:
     """
-    Counted by the thread that works, read by any other; nothing depends on it.
+    Counted by the thread that works, and read by any other; nothing depends on it.
 
-    @ivar doing: what is being done, such as C{"paths looked at"}; empty when nothing is.
-    @ivar done: how many of them.
-    @ivar total: of how many; 0 while that is not known.
+    @ivar doing: the current activity, such as C{"paths looked at"}; empty when there is none.
+    @ivar done: how many are done.
+    @ivar total: how many there are; 0 while that is unknown.
     """
 
     doing: str = ""

@@ -1,9 +1,9 @@
 """
-What is written down of orchestrations, on one disk: C{runs.sqlite}.
+The records of orchestrations on one disk: C{runs.sqlite}.
 
-What is written together is on disk together, by C{fsync}, before it is told. All blocking work is
-done in a thread, one call after another; what comes meanwhile is one transaction. What the lines
-say is in L{saltwisted.domain.orchestration.words}.
+Lines that are written together reach the disk together, by C{fsync}, before anybody is informed.
+All blocking work is done in a thread, one call after another; lines that arrive meanwhile form one
+transaction. L{saltwisted.domain.orchestration.words} describes the lines.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
-What a lone master knows of its schedule beside the configuration: changes, and what has run.
+What a lone master knows about its schedule besides the configuration: changes, and what has run.
 
-One file, C{cachedir/saltwisted/schedule}, written whole: what there is grows with the entries, not
-with the runs.
+One file, C{cachedir/saltwisted/schedule}, which is always written as a whole: its size depends on
+the number of entries, not of runs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LARGEST = 1 << 26
 
 
 class ScheduleFile:
-    """All in memory, and on disk before L{put} says so."""
+    """Everything is in memory, and on disk before L{put} confirms it."""
 
     log = Logger()
     alone = True

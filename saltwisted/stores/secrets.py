@@ -1,10 +1,10 @@
 """
-The secret from which session keys are derived, of a master that has no peers.
+The secret from which session keys are derived, for a master without peers.
 
-One file, the current version and the one before. It survives a restart, so that two
-thousand minions need not sign in again. Several masters may share it (a shared
-C{cluster_pki_dir}): a lock lets one of them make a new version, and the others notice the file's
-change. In a cluster with links of its own the secret comes from the replicated log instead.
+One file has the current version and the one before. It survives a restart, so that two thousand
+minions need not sign in again. Several masters may share it (a shared C{cluster_pki_dir}): a lock
+lets one of them make a new version, and the others notice that the file has changed. In a cluster
+with its own links, the secret comes from the replicated log instead.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ _LOOK = 1.0
 
 class SecretFile:
     """
-    Reactor thread only. One C{stat} a second; a write and C{fsync} when a version is made.
+    Reactor thread only. It costs one C{stat} a second, and a write and C{fsync} when a version is
+    made.
 
-    @param path: the file, 0600; its directory is made when it is missing.
+    @param path: the file, 0600; its directory is created if it is missing.
     @param period: seconds after which a new version is made.
     """
 

@@ -1,10 +1,10 @@
 """
-Session keys of minions: derived from a secret, and those that a stock master left.
+Session keys of minions: those derived from a secret, and those that a stock master left.
 
-The keys that we hand out are made from the secret by L{saltwisted.wire.sessionkey}; no file is
-written for them. C{cachedir/sessions/<id>} is Salt's: a key that a stock master handed out
-is accepted until its time is over or its minion signs in with us, so that taking over a master
-makes nobody sign in again. A file whose minion was revoked is removed at once.
+L{saltwisted.wire.sessionkey} derives the keys that we hand out from the secret; they are not stored
+in files. C{cachedir/sessions/<id>} is Salt's: a key that a stock master handed out is accepted
+until it expires or its minion signs in with us, so after a takeover no minion has to sign in again.
+The file of a revoked minion is removed at once.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ class Lent:
 
 class SessionStore:
     """
-    Reactor thread only; one C{stat} per key that is looked up for the first time.
+    Reactor thread only. It costs one C{stat} for the first lookup of each key.
 
     @param cachedir: Salt's files are in C{sessions} there.
-    @param secrets: the versions of the secret that count, newest first. A new one is expected
-        at half of C{age}; then no key is used for longer than that.
+    @param secrets: the valid versions of the secret, newest first. A new one is expected at half of
+        C{age}; so no key is used for longer than that.
     @param age: C{publish_session}: seconds for which a key is used. Each minion's ends up to
         a tenth earlier, by its id, so that minions do not all sign in again together.
-    @param acceptance: number of the acceptance of a minion's key, or C{None} when it is not
-        accepted (any more).
+    @param acceptance: number of the acceptance of a minion's key, or C{None} if it is not accepted
+        (or no longer).
     @param accepted_at: mtime of the accepted key, or C{None}: a session on disk that is
         older belonged to another key.
     """

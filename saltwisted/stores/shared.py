@@ -1,10 +1,9 @@
 """
-What masters of one C{cluster_pki_dir} share besides the minions' keys: the publish key, and
-the right to make something there that is made once.
+What masters of one C{cluster_pki_dir} share besides the minions' keys: the publish key, and the
+right to create things that may be created only once.
 
-The directory is Salt's: C{cluster.pem}, C{cluster.pub} and C{.aes} are what a stock master
-writes and reads there (3007, 3008). The secret of session keys lies beside them
-(L{saltwisted.stores.secrets}).
+The directory is Salt's: a stock master writes and reads C{cluster.pem}, C{cluster.pub} and C{.aes}
+there (3007, 3008). The secret of session keys is beside them (L{saltwisted.stores.secrets}).
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class SharedPublishKey:
     """
     The publish key of a shared directory.
 
-    L{open} and L{save} block; L{changed} costs one C{stat} when nothing has.
+    L{open} and L{save} block; L{changed} costs one C{stat} if nothing has changed.
 
     @ivar key: as last seen in the directory.
     """

@@ -1,5 +1,5 @@
 """
-Those who wait for a disk: what they may do, and what is said when it does not answer.
+For callers that wait for a disk: what they may do, and what is reported, if it does not answer.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ PATIENCE = 5.0
 
 class Stall:
     """
-    Notices a disk that takes a write and does not come back: no error says so.
+    Detects a disk that accepts a write and never finishes it: no error reports that.
 
-    Begun and ended in the writer's thread, asked in any.
+    It is started and ended in the writer's thread, and may be asked in any thread.
 
-    @ivar since: when the write began that is under way; 0.0 while none is.
+    @ivar since: when the write in progress began; 0.0 if there is none.
     """
 
     def __init__(self, runtime: Callable[[], float] = time.monotonic) -> None:

@@ -1,8 +1,8 @@
 """
-The login tokens of a lone master: one file for each in C{cachedir/tokens}, by its digest.
+The login tokens of a lone master: one file for each in C{cachedir/tokens}, named by its digest.
 
 Salt names the files by the tokens themselves, so that a listing of the directory is enough to log
-in; here neither the names nor the contents do. Files that stock Salt left there are let be.
+in; here neither the names nor the contents are. Files that stock Salt left there are not touched.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """
-Writing behind: small files whose newest content is in memory anyway.
+Delayed writes of small files whose newest content is also in memory.
 
-For what can be made or learnt again (sessions, cached grains): a crash of
-the machine may lose the last moments, a killed process at most what had not reached its
-turn. Several writes to one path while a thread is busy become one. Keys and returns do not
-go this way. What the disk refused is kept and tried again by L{WriteBehind.retry}.
+This is for data that can be computed or received again (sessions, cached grains): a crash of the
+machine may lose the last moments, a killed process at most the writes that still waited. Several
+writes to one path while a thread is busy become one. Keys and returns are not written in this way.
+If the disk refuses a write, it is kept, and L{WriteBehind.retry} tries it again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class WriteBehind:
     Writes whole files in a thread, in the order of their first change.
 
     @param background: runs a blocking call in a thread; C{None} writes at once.
-    @param mode: of every file; directories that are missing are made 0700.
+    @param mode: the mode of every file; missing directories are created with 0700.
     @ivar problem: why the last write failed, or C{""}; for the status.
     """
 

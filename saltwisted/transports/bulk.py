@@ -1,10 +1,10 @@
 """
-TLS for connections that carry much: whole writes and whole reads instead of single records.
+TLS for connections that carry much data: whole writes and whole reads instead of single records.
 
-Twisted hands each record of 16 KiB on by itself, a dozen calls for each. Most of them let another
-thread have the interpreter, and have to win it back: half of what a first sync took the reactor.
-Nothing here changes what is on the wire. What a version of Twisted or pyOpenSSL has not got is
-left as it was.
+Twisted hands over each record of 16 KiB separately, with a dozen calls for each. Most of these let
+another thread have the interpreter, and have to get it back: during a first sync that took half of
+the reactor's time. Nothing here changes the bytes on the wire. If a version of Twisted or pyOpenSSL
+lacks something that is needed, the connection stays unchanged.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
-The event bus inside one process. It remembers nothing.
+The event bus inside one process. It stores nothing.
 
-Subscribers name a prefix of tags. Nothing is packed or weighed here: an event that
-nobody listens to costs a microsecond or two, and is gone. Which tags a minion may fire is
-decided in L{saltwisted.domain.events}.
+Subscribers name a prefix of tags. Nothing is packed or measured here: an event without a listener
+costs a microsecond or two, and is gone. L{saltwisted.domain.events} decides which tags a minion may
+fire.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class Fired:
     One event.
 
     @ivar number: counts from 1 without gaps, per bus.
-    @ivar data: with C{_stamp}; shared by all receivers: never change it.
+    @ivar data: with C{_stamp}; all receivers share it: never change it.
     @ivar origin: the node where it arose; C{""} is this one.
-    @ivar sender: the minion that sent it; C{""} for what no minion did.
-    @ivar cause: L{CAUSE} as it was when it was fired, which may be before it is given out.
+    @ivar sender: the minion that sent it; C{""} for events that no minion sent.
+    @ivar cause: L{CAUSE} as it was when the event was fired, which may be before it is delivered.
     @ivar asked: L{ASKED} likewise.
-    @ivar owed: for the reactor: what is written down of it (C{IKeptEvents}).
+    @ivar owed: for the reactor: the record of the event (C{IKeptEvents}).
     """
 
     number: int
@@ -67,10 +67,10 @@ def _order(subscription: _Subscription) -> int:
 
 class EventBus:
     """
-    Gives events to subscribers by prefix of their tag, in order. Reactor thread only.
+    Delivers events to subscribers by prefix of their tag, in order. Reactor thread only.
 
-    An event that is fired from inside a receiver is given out after the current
-    one, so every subscriber sees the same order.
+    An event that is fired from inside a receiver is delivered after the current one, so every
+    subscriber sees the same order.
 
     @param now: seconds since 1970.
     """

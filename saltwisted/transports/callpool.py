@@ -1,5 +1,5 @@
 """
-Calls of one entry, taken by a few children one after another.
+Calls to one entry, which a few children take one after another.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from saltwisted.transports.ipc import Handler, PeerProcess
 @frozen(kw_only=True)
 class PoolLimits:
     """
-    How a pool of one entry behaves.
+    The limits of the pool of one entry.
 
     @ivar size: children at most.
     @ivar calls: calls after which a child is replaced.
     @ivar age: seconds after which it is replaced.
-    @ivar idle: seconds without work after which it is let go.
-    @ivar keep: children that stay however idle.
-    @ivar queue: calls that may wait; more are refused.
+    @ivar idle: seconds without work after which a child is ended.
+    @ivar keep: children that stay even when idle.
+    @ivar queue: calls that may wait; further ones are refused.
     """
 
     size: int = 2
@@ -43,7 +43,7 @@ class PoolLimits:
 
 @define(eq=False)
 class Call:
-    """One call of a pool: waiting, or with a child."""
+    """One call of a pool: waiting, or running in a child."""
 
     payload: bytes = field(repr=False)
     result: Deferred[Any]
@@ -53,7 +53,7 @@ class Call:
 
 @define(eq=False)
 class Pooled:
-    """A pooled child: with a call, or waiting (its question C{work} unanswered)."""
+    """A pooled child: it has a call, or waits for one (its request C{work} is unanswered)."""
 
     child: Child
     born: float
@@ -69,8 +69,8 @@ class CallPool:
     """
     The pooled children of one entry, and the calls that wait for them.
 
-    @param spawn: makes a child that answers to a handler.
-    @param handler: answers what children ask, beside for work.
+    @param spawn: creates a child whose requests go to a handler.
+    @param handler: answers the requests of children, except those for work.
     """
 
     log = Logger()

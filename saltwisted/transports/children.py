@@ -1,5 +1,5 @@
 """
-One child of a warm parent, as a daemon sees it: what it is asked, and how it ended.
+One child of a warm parent, as a daemon sees it: its requests, and how it ended.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class Exit:
     """
     How a child ended.
 
-    @ivar pid: 0 when it never started.
-    @ivar status: as C{waitpid} gives it; C{None} when nobody could tell.
+    @ivar pid: 0 if it never started.
+    @ivar status: as C{waitpid} returns it; C{None} if it is unknown.
     """
 
     pid: int
@@ -53,7 +53,7 @@ class Child:
     One child.
 
     @ivar pid: 0 until it has started.
-    @ivar exited: fires once with its L{Exit}, after everything it said was heard.
+    @ivar exited: fires once with its L{Exit}, after everything that it sent has been received.
     """
 
     number: int

@@ -1,5 +1,5 @@
 """
-Deferreds that nobody waits for: their failure is logged, never lost.
+Deferreds for which nobody waits: a failure is logged, never lost.
 """
 
 from __future__ import annotations

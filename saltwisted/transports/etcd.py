@@ -1,9 +1,10 @@
 """
-etcd 3 by its HTTP gateway: JSON there and back, at one of several addresses, within a time limit.
+etcd 3 through its HTTP gateway: JSON in both directions, at one of several addresses, within a time
+limit.
 
-What is asked and what an answer means is in L{saltwisted.domain.claims.etcd}. An address that does
-not answer, or answers nonsense, is followed by the next one. A question may so be done twice: those
-that are asked here bear it.
+L{saltwisted.domain.claims.etcd} has the requests and the meaning of answers. If an address does not
+answer, or sends an invalid answer, the next one is tried. So a request may be executed twice; all
+requests of this module tolerate that.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """
-TLS to an etcd: whom this node trusts, what it shows, and what went wrong, in words that name the
-option to look at.
+TLS to an etcd: whom this node trusts, which certificate it shows, and errors that name the option
+to check.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _place(url: str) -> tuple[str, int]:
 @define
 class TlsPolicy:
     """
-    Whom to trust, and what to show. Reactor thread only.
+    Whom to trust, and which certificate to show. Reactor thread only.
 
     @ivar shown: certificate, chain and key, as Twisted's C{CertificateOptions} wants them.
     """

@@ -1,10 +1,10 @@
 """
-Changes in directory trees, as the Linux kernel tells them.
+Changes in directory trees, as the Linux kernel reports them.
 
-A reader of its own: the one of Twisted loses events on overflow, moved-in directories, renamed
-directories, and when a watched directory is deleted. Events only say I{where to look};
-what is there, C{lstat} says. After an overflow, or when the kernel has no watches left,
-the receiver is told to look everywhere.
+We have our own reader because Twisted's loses events on overflow, when directories are moved in or
+renamed, and when a watched directory is deleted. Events only say I{where to look}; C{lstat} says
+what is there. After an overflow, or if the kernel has no watches left, the receiver is told to look
+everywhere.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class TreeWatch:
     Watches one directory with everything below it. Reactor thread only.
 
     @param changed: called with a path below the root, and the event's mask.
-    @param lost: called when events were lost: everything has to be looked at.
+    @param lost: called when events were lost: everything has to be scanned.
     @ivar overflows: how often events were lost.
     @ivar complete: false when the kernel's limit left directories unwatched.
     """

@@ -2,10 +2,10 @@
 The control socket: how commands and worker processes talk to their daemon.
 
 Each message is a four-byte big-endian length and a msgpack map with bin types. A client sends
-C{{"id", "op", "args"}}; the answer is C{{"id", "ok"}} or C{{"id", "error"}}, preceded by any
-number of C{{"id", "item"}}; C{op: cancel} ends a call. Who is on the other side is known
-from the kernel (C{SO_PEERCRED}) before a byte is parsed. What the operations are
-is not known here; the blocking client is L{saltwisted.worker.control}.
+C{{"id", "op", "args"}}; the answer is C{{"id", "ok"}} or C{{"id", "error"}}, preceded by any number
+of C{{"id", "item"}}; C{op: cancel} ends a call. The kernel says who is on the other side
+(C{SO_PEERCRED}) before a byte is parsed. This module does not know the operations; the blocking
+client is L{saltwisted.worker.control}.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ MAX_PATH = 107
 
 @frozen
 class PeerProcess:
-    """The process on the other side, as the kernel names it."""
+    """The process on the other side, as the kernel identifies it."""
 
     uid: int
     gid: int
@@ -56,11 +56,12 @@ class PeerProcess:
 @frozen
 class Limits:
     """
-    What one connection may use.
+    The limits of one connection.
 
-    @ivar frame: the largest message that is read, in bytes; refused by its prefix.
+    @ivar frame: the size in bytes of the largest message that is read; a larger one is refused by
+        its prefix.
     @ivar calls: calls that may run at once.
-    @ivar unsent: bytes that may wait for a reader which has stopped reading.
+    @ivar unsent: bytes that may wait for a reader that has stopped reading.
     @ivar patience: seconds after which a reader that has stopped is dropped.
     """
 
@@ -165,7 +166,7 @@ class _Call:
 
 @implementer(IPushProducer)
 class ControlProtocol(Protocol):
-    """One connection. A message that is nonsense ends it; a failing call ends only itself."""
+    """One connection. An invalid message ends it; a failing call ends only itself."""
 
     log = Logger()
 
@@ -382,15 +383,15 @@ class _ControlFactory(Factory):
 
 class ControlServer:
     """
-    Listens on a unix socket, and takes over sockets that are connected already.
+    Listens on a unix socket, and takes over sockets that are already connected.
 
     @param reactor: for sockets and timers.
-    @param handler: C{async handler(op, args, peer, stream)}; what it returns is the answer.
-        A L{SaltwistedError} is told to the client, any other error is logged.
-        C{stream(item)} sends an item at once; awaiting it waits for a reader that is slow.
-    @param judge: limits for a peer, or C{None} to hang up unread.
-    @param path: where to listen; without it only L{adopt} works.
-    @param connections: how many at most; each stranger's uid may have an eighth of them.
+    @param handler: C{async handler(op, args, peer, stream)}; its result is the answer. A
+        L{SaltwistedError} is sent to the client, any other error is logged. C{stream(item)} sends
+        an item at once; awaiting it waits for a slow reader.
+    @param judge: returns the limits for a peer, or C{None} to hang up without reading.
+    @param path: where to listen; without a path only L{adopt} works.
+    @param connections: how many at most; each uid that is not trusted may have an eighth of them.
     """
 
     log = Logger()

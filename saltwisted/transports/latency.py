@@ -1,12 +1,12 @@
 """
-How long the reactor keeps others waiting: its lateness, and the CPU of single callbacks.
+How long the reactor delays others: its lateness, and the CPU time of single callbacks.
 
-Lateness is by the clock: how much later than asked a timer ran, any timer. On a busy
-machine that includes other processes. So that there is always one to be late, the meter has
-one of its own: ten times a second while the reactor works, every few seconds while it rests,
-since to wake up for it was most of what a resting daemon cost. The CPU of one callback is the
-thread's own (L{time.thread_time}, so a busy neighbour does not count) and is measured around
-every descriptor and every batch of timers that the reactor serves.
+Lateness is measured by the clock: how much later than requested a timer ran, any timer. On a busy
+machine that includes the effect of other processes. To be sure that there is always a timer, the
+meter has one of its own: it fires ten times a second while the reactor works, and every few seconds
+while it rests, because such wake-ups were most of what a resting daemon cost. The CPU time of one
+callback is the thread's own (L{time.thread_time}, so a busy neighbour does not count). It is
+measured around every descriptor and every batch of timers that the reactor serves.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class LatencyMeter:
 
     @ivar late_max: the worst lateness of a timer, in seconds, since the start.
     @ivar late_recent: the worst of the last ten seconds or so.
-    @ivar busy_max: the most CPU that one callback used, in seconds.
+    @ivar busy_max: the most CPU time that one callback used, in seconds.
     @ivar busy_long: how many callbacks used more than L{LONG}.
     @ivar busy_who: the kind of the callback that used the most.
     """

@@ -1,5 +1,5 @@
 """
-The control socket as a door to a table of operations: who calls is what the kernel says.
+The control socket as an interface to a table of operations. The kernel says who calls.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ def local_caller(peer: PeerProcess) -> Caller:
 
 
 class LocalDoor:
-    """Serves a table to the processes of this machine; L{handle} is a control server's handler."""
+    """
+    Serves a table to the processes of this machine; L{handle} is the handler of a control server.
+    """
 
     def __init__(self, table: Operations) -> None:
         self._table = table
@@ -50,8 +52,8 @@ class Doorway:
     """
     One control socket for the whole life of a daemon, while the tables behind it come and go.
 
-    A command never finds the socket gone because the daemon builds anew what answers: it is told
-    so by the table C{between}.
+    So a command always finds the socket, even while the daemon rebuilds its services; then the
+    table C{between} answers.
     """
 
     def __init__(self, reactor: Any, path: str, between: Operations) -> None:
@@ -94,7 +96,7 @@ class Doorway:
 
 
 class Behind:
-    """A table behind a L{Doorway}, as a service among those that it speaks for."""
+    """A table behind a L{Doorway}, as one of the services to which it belongs."""
 
     def __init__(self, doorway: Doorway, table: Operations, counters: Counter[str]) -> None:
         self._doorway, self._table, self._counters = doorway, table, counters

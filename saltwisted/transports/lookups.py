@@ -1,8 +1,8 @@
 """
-Names are looked up in threads of their own, with an end.
+Name lookups in separate threads, with a time limit.
 
-The system's resolver may be silent for half a minute when a name server is not there. In the pool
-that a daemon shares, a few such names would keep its keys and messages waiting, and its end too.
+The system's resolver may take half a minute to fail if a name server is unreachable. In the
+daemon's shared pool, a few such names would delay its keys and messages, and also its end.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def in_thread(work: Callable[[], None]) -> None:
 
 
 class LookUps:
-    """Runs blocking look-ups."""
+    """Runs blocking lookups."""
 
     def __init__(
         self, reactor: Any, start: Callable[[Callable[[], None]], None] = in_thread

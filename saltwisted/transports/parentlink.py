@@ -24,7 +24,10 @@ _SLICE = 1 << 18
 
 @implementer(IReadWriteDescriptor)
 class ParentLink:
-    """Our end of the socket to a warm parent: messages with descriptors out, messages in."""
+    """
+    Our end of the socket to a warm parent: it sends messages with descriptors, and receives
+    messages.
+    """
 
     def __init__(
         self,

@@ -1,5 +1,5 @@
 """
-Why something failed, in words for people: what Twisted and OpenSSL say is for programmers.
+Reasons of failures in plain words: the texts of Twisted and OpenSSL are for programmers.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 Salt's C{ssl} option, for C{transport: tcp}: a map with C{certfile}, C{keyfile}, C{ca_certs},
 C{cert_reqs}, C{ssl_version}, C{ciphers}, C{verify_locations} and C{verify_flags}.
 
-Judged as Salt 3008 does: a server demands client certificates and a client checks chain and
-name, unless C{cert_reqs} says otherwise. A certificate for the master's address is as good as one
-for its name, since stock Salt knows the address alone. Nothing older than TLS 1.2 is
-spoken. The TLS between nodes of a cluster is another thing (L{saltwisted.transports.tls}).
+It works as in Salt 3008: a server requires client certificates, and a client checks chain and name,
+unless C{cert_reqs} says otherwise. A certificate for the master's address is as good as one for its
+name, because stock Salt only knows the address. The minimum is TLS 1.2. The TLS between nodes of a
+cluster is separate (L{saltwisted.transports.tls}).
 """
 
 from __future__ import annotations
@@ -218,9 +218,7 @@ def named_client(context: SSL.Context, names: Sequence[str], verify: bool = True
 
 
 class ClientContexts:
-    """
-    Makes L{ClientTLS} for masters by name; the files are read once.
-    """
+    """Creates L{ClientTLS} for masters by name; the files are read once."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         """

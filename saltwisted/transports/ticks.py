@@ -1,8 +1,8 @@
 """
-One wake-up for all that is done now and then.
+One wake-up for everything that is done periodically.
 
-What a process uses at rest is the number of times that it is woken: each costs some tenth of a
-millisecond before a line of ours runs. So timers that may come a moment early or late fire
+The CPU use of an idle process depends on how often it wakes up: each wake-up costs some tenths of a
+millisecond before a line of ours runs. So timers that may fire a moment early or late fire
 together, at the whole seconds of the reactor's clock.
 """
 

@@ -1,10 +1,10 @@
 """
-TLS between nodes: both sides show a certificate, and a judge looks at the key in it.
+TLS between nodes: both sides show a certificate, and a judge checks the key in it.
 
-One port serves several purposes, told apart by ALPN. A peer that the judge does not admit fails in
-the handshake: no byte of the application is ever read from it (T-PEER-1). Chains and host names
-prove nothing here, except where L{Session.vouched_by} asks for them: a member is known by
-its public key. Sessions are never resumed, since a resumed one is not judged again.
+One port serves several purposes, which ALPN tells apart. If the judge does not admit a peer, the
+handshake fails: the application never reads a byte of it (T-PEER-1). Chains and host names prove
+nothing here, except where L{Session.vouched_by} asks for them: a member is known by its public key.
+Sessions are never resumed, because a resumed session would not be judged again.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ class Badge:
 @frozen
 class Session:
     """
-    Who is on the other side of a connection whose handshake is done.
+    The other side of a connection whose handshake is complete.
 
     @ivar purpose: the ALPN name.
     @ivar key: L{key_id} of its public key.
     @ivar public: that public key, DER.
-    @ivar address: where it comes from.
+    @ivar address: the address that it comes from.
     """
 
     purpose: bytes
@@ -134,8 +134,8 @@ class Acceptor:
     """
     The accepting side.
 
-    @param purposes: told the ALPN names that somebody asks for; gives those that are served at
-        this moment.
+    @param purposes: gets the ALPN names that a peer offers; returns those that are served at this
+        moment.
     """
 
     def __init__(
@@ -191,9 +191,9 @@ class Dialler:
 @implementer(IHandshakeListener)
 class Doorway(Protocol):
     """
-    Waits for the end of the handshake, then gives the connection to whom it is for.
+    Waits for the end of the handshake, then hands the connection to its protocol.
 
-    @param enter: C{enter(session)} gives the protocol that takes over, or C{None} to hang up.
+    @param enter: C{enter(session)} returns the protocol that takes over, or C{None} to hang up.
     """
 
     log = Logger()

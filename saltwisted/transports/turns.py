@@ -38,13 +38,14 @@ async def in_turns(clock: Any, items: Iterable[T]) -> AsyncIterator[T]:
 
 class Line(Generic[T]):
     """
-    Things that come by themselves, several in one turn of the reactor: each is worked on at once
-    while that is short, and the others stand in line for the next turns. Their order stays.
+    A queue for things that arrive by themselves, several in one turn of the reactor. Each is
+    processed at once while that is short; the others wait for the next turns, in order.
 
-    @param work: does what one thing asks for; it must not fail.
-    @param standing: told C{True} when things begin to stand in line, and C{False} when none does.
-    @ivar portion: seconds of CPU in one turn; C{None} for half of L{PORTION}, since there are
-        several lines, and they have the same turns.
+    @param work: processes one thing; it must not fail.
+    @param standing: called with C{True} when things begin to wait, and with C{False} when none
+        waits.
+    @ivar portion: seconds of CPU in one turn; C{None} for half of L{PORTION}, because there are
+        several queues, and they share the turns.
     """
 
     def __init__(

@@ -2,11 +2,11 @@
 Worker processes, as a daemon sees them.
 
 L{WarmPool} owns the warm parent (L{saltwisted.worker.process.warm}, which also names the messages
-between the two): it asks it for children, gives each a control socket, learns how each one ended,
-and puts a new parent in the place of one that died. There are two kinds of children: one per job
-(L{WarmPool.spawn}), which outlives the daemon, and pooled ones which take calls one after another
-(L{WarmPool.call}, L{saltwisted.transports.callpool}) and end with it. What children do is not known
-here; how a parent is made is an argument.
+between the two). It asks the parent for children, gives each child a control socket, learns how
+each one ended, and replaces a parent that died. There are two kinds of children: one per job
+(L{WarmPool.spawn}), which outlives the daemon, and pooled ones, which take calls one after another
+(L{WarmPool.call}, L{saltwisted.transports.callpool}) and end with the daemon. This module does not
+know what children do; a function argument creates a parent.
 """
 
 from __future__ import annotations
@@ -47,11 +47,12 @@ class WarmPool:
     Children of a warm parent.
 
     @param reactor: for sockets and time.
-    @param fork: makes the first parent, in L{privilegedStartService}.
-    @param replace: makes later ones, while the reactor runs.
+    @param fork: creates the first parent, in L{privilegedStartService}.
+    @param replace: creates later ones, while the reactor runs.
     @param preload: what parents import.
-    @param pools: limits by entry; entries without have the default ones.
-    @param handler: answers what pooled children ask, C{async handler(op, args, peer, stream)}.
+    @param pools: limits by entry; other entries have the default limits.
+    @param handler: answers the requests of pooled children, C{async handler(op, args, peer,
+        stream)}.
     """
 
     log = Logger()

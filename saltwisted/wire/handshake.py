@@ -316,7 +316,7 @@ class MasterNotSigned(HandshakeError):
 
 
 class MasterUnproven(HandshakeError):
-    """The answer is not signed by the key it shows, or is an answer to something else."""
+    """The answer is not signed by the key it shows, or is an answer to another request."""
 
 
 @frozen(kw_only=True)
@@ -477,9 +477,9 @@ class MinionHandshake:
         signed = "pub_sig" in reply
         if signed != self.verify_master_pubkey_sign:
             raise MasterNotSigned(
-                "the master signs its key, this minion does not verify it"
+                "the master signs its key, but this minion does not verify it"
                 if signed
-                else "the master does not sign its key, this minion insists on it"
+                else "the master does not sign its key, but this minion requires it"
             )
         same = known is not None and clean_pem(text) == known.pem
         if not same and known is not None and shown == known:

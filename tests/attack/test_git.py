@@ -102,7 +102,7 @@ class ServerTests(FetchTestCase):
         self.fetch()
         server = Server(self, lambda number: b"")
 
-        self.assertIn("no end within 1 s", self.error(server.url, seconds=1.0))
+        self.assertIn("git did not finish within 1 s", self.error(server.url, seconds=1.0))
 
     def test_words_for_ever(self) -> None:
         """What a server says for people is not kept, however long it goes on."""

@@ -271,7 +271,7 @@ class LinkTests(Pair):
                 if ours.closed:
                     break
 
-            self.assertEqual(ours.closed, "it does not read what it is sent")
+            self.assertEqual(ours.closed, "it does not read what this node sends")
             self.assertEqual(ours.queued, 0)
 
         return run(play())

@@ -151,12 +151,12 @@ class DeafTests(GitNodesCase):
         self.serve(made, commit, self.other)
         thread.join(60)
 
-        self.assertIn("no end within 2 s", told[self.url]["error"])
+        self.assertIn("git did not finish within 2 s", told[self.url]["error"])
         self.assertEqual(told[self.url]["refs"], {"refs/remotes/origin/master": self.first})
         for node in made:
             until(
                 f"{node.name} to say it",
-                lambda node=node: "no end" in self.said(node)["remotes"][self.url]["error"],
+                lambda node=node: "not finish" in self.said(node)["remotes"][self.url]["error"],
             )
             self.assertEqual([pid for pid in below(node.pid) if words(pid)[0] == b"git"], [])
         self.relay.hold(None)

@@ -225,7 +225,7 @@ class KeyTests(SynchronousTestCase):
         c.process.send_signal(signal.SIGCONT)
         rest = [name for name in names if name not in accepted]
         self.everywhere([a, c], {"minions": sorted(accepted), "minions_pre": rest})
-        self.assertIn("leaves its cluster, and no member takes a change", " ".join(refused))
+        self.assertIn("is leaving its cluster, and no member accepts changes", " ".join(refused))
 
     def test_node_does_not_run(self) -> None:
         """On a node that does not run keys are listed, and not changed: that would be undone."""

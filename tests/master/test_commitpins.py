@@ -305,7 +305,7 @@ class EarlierTests(PinTestCase):
         self.assertEqual(facts["commits"]["base"], {"states": dev})
         self.assertEqual(facts["commits"]["left"], {"states": self.first})
         self.pins.returned("2", "m")
-        with self.assertRaisesRegex(DeniedError, "it was never served here"):
+        with self.assertRaisesRegex(DeniedError, "this node has never served it"):
             self.pins.earlier.roll_back(dev)
         (row,) = self.pins.earlier.roll_back(self.first)
         self.assertEqual((self.seen(), row["changed"] > 0), (b"1", True))

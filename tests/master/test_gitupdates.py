@@ -427,7 +427,7 @@ class ReloadTests(UpdatesTestCase):
         self.started()
         self.reload(gitfs_remotes=["/one", "ext::sh -c x"])
 
-        self.assertIn("is no URL of a remote", self.updates.problem)
+        self.assertIn("is not a valid URL of a remote", self.updates.problem)
         self.assertEqual(self.source.envs(), ["base"])
 
 
@@ -485,7 +485,7 @@ class PillarTests(UpdatesTestCase):
         self.config.adopt(self.config.evolve(ext_pillar=wrong), ["ext_pillar"])
         self.started()
 
-        self.assertIn("is no URL of a remote", self.updates.problem)
+        self.assertIn("is not a valid URL of a remote", self.updates.problem)
 
 
 class SignedTests(UpdatesTestCase):
@@ -567,7 +567,7 @@ class SignedTests(UpdatesTestCase):
                 self.clock.advance(61)
 
         texts = [formatEvent(each) for each in logs]
-        self.assertEqual(sum("nothing is wrong with branch master" in text for text in texts), 1)
+        self.assertEqual(sum("branch master is in order again" in text for text in texts), 1)
         self.assertEqual(self.counters["git:refused"], 2)
 
     def test_restart(self) -> None:

@@ -63,7 +63,7 @@ class Generations:
     def again(self, generation: str) -> Deferred[Files]:
         """Of then."""
         if generation not in self.kept:
-            return fail(NotKept("no node in reach has its commits"))
+            return fail(NotKept("no connected node has its commits"))
         return succeed(Files(generation))
 
     def follow(self, jid: str, fun: Any, generation: str) -> Deferred[None]:
@@ -220,7 +220,7 @@ class CommitTests(SynchronousTestCase):
         self.assertNotIn(jid, self.rig.orchestrating.active)
         ((what, ended, outcome),) = self.rig.kept.calls
         self.assertEqual((what, ended, outcome["success"]), ("run_end", jid, False))
-        self.assertIn("no node in reach has its commits", outcome["why"])
+        self.assertIn("no connected node has its commits", outcome["why"])
 
     def test_dies_at_once(self) -> None:
         """A run that is gone on with ends with its process, however early that dies."""

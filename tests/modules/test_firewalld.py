@@ -79,8 +79,8 @@ class ForecastTests(SynchronousTestCase):
 
         for ret in (text, forward, service):
             self.assertEqual((ret["result"], ret["changes"]), (False, {}))
-        self.assertEqual(text["comment"], "Error: 'ports' has to be a list of texts, not '22/tcp'")
-        self.assertIn("'22:2222' is no forwarded port", forward["comment"])
+        self.assertEqual(text["comment"], "Error: 'ports' must be a list of strings, not '22/tcp'")
+        self.assertIn("'22:2222' is not a forwarded port", forward["comment"])
         self.assertEqual([line for line in called if line.startswith(("add", "new", "re"))], [])
 
     def test_refused(self) -> None:

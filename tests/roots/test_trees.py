@@ -468,7 +468,7 @@ class PinsTests(SynchronousTestCase):
         choosing = self.choose(self.old.name)
         share.trees.asked[-1][2].callback(None)
         error = self.failureResultOf(choosing, DeniedError).value
-        self.assertIn(f"'{self.old.name}': file/base/0 keeps its tree no longer", str(error))
+        self.assertIn(f"'{self.old.name}': file/base/0 no longer keeps its tree", str(error))
 
     def test_mixed(self) -> None:
         """What cannot be brought is served as it is, and the job says so on all nodes, for good."""

@@ -301,7 +301,7 @@ class Node:
             return {"state": {"repo": "r", "refs": {REF: [tip, tip, tip]}, "large": {}}}
         if do == "pack":
             if set(request["wants"]) - disk.objects:
-                return {"error": "not all that is wanted is here"}
+                return {"error": "this node does not have all wanted objects"}
             path = os.path.join(disk.folder, f"pack-{len(os.listdir(disk.folder))}")
             with open(path, "wb") as file:
                 file.write(pack_bin(request["wants"]))

@@ -380,7 +380,7 @@ class KilledTests(FetchTestCase):
         (bin_ / "git").chmod(0o755)
         self.patch(os, "environ", {**os.environ, "PATH": f"{bin_}:{os.environ['PATH']}"})
 
-        with self.assertRaisesRegex(GitError, "no end within 1 s"):
+        with self.assertRaisesRegex(GitError, "git did not finish within 1 s"):
             program.run(["fetch"], program.environment({}), seconds=1.0)
 
         child = int(pid.read_text())
@@ -464,7 +464,7 @@ class AttackTests(FetchTestCase):
         for number in range(4):
             self.repo.git("branch", f"b{number}")
 
-        self.assertIn("5 refs, and 3 are taken at most", self.error())
+        self.assertIn("5 refs; at most 3 are accepted", self.error())
 
     def test_noise(self) -> None:
         """T-GIT-5: what git says for ever is not kept, and signs for a terminal are not shown."""
@@ -473,7 +473,7 @@ class AttackTests(FetchTestCase):
         with self.assertRaises(GitError) as caught:
             program.run([], program.environment({}), seconds=1.0)
 
-        self.assertIn("no end within", caught.exception.text)
+        self.assertIn("did not finish within", caught.exception.text)
         self.assertEqual(program.said("a\x1b[31mb\x07\nhttps://u:p@h/x", {}), "ab; https://h/x")
 
     def test_secrets(self) -> None:

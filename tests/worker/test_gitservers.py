@@ -150,7 +150,7 @@ class SSHTests(FetchTestCase):
 
         text = self.error(self.url, privkey=str(self.where / "plain"))
 
-        self.assertIn("the host has another key than the one in known_hosts", text)
+        self.assertIn("the host's key is not the one in known_hosts", text)
         self.assertIn(f"ssh-keygen -R '[127.0.0.1]:{self.port}'", text)
         self.assertNotIn("ssh-keyscan", text)
 

@@ -98,7 +98,7 @@ class OpenPGPTests(SignedTestCase):
         eve = self.signers.openpgp("eve")
         self.signers.commit(self.repo, {"a": b"1"}, eve)
 
-        self.assertIn("with a key that is not among those who may", self.why())
+        self.assertIn("with a key that may not sign", self.why())
 
     def test_other_kind(self) -> None:
         """T-GIT-7: where OpenPGP is asked for, no SSH key counts, whoever knows it."""
@@ -146,7 +146,7 @@ class OpenPGPTests(SignedTestCase):
         self.signers.gpg("--import", str(revocation))
         self.keys = self.signers.keyring(self.fred)
 
-        self.assertIn("with a key that is revoked", self.why())
+        self.assertIn("with a revoked key", self.why())
         self.assertEqual(self.refs(), {})
 
     def test_tampered(self) -> None:
@@ -156,7 +156,7 @@ class OpenPGPTests(SignedTestCase):
         other = self.repo.git("hash-object", "-t", "commit", "-w", "--stdin", data=raw.encode())
         self.repo.git("update-ref", "refs/heads/master", other)
 
-        self.assertIn("has a signature that does not fit", self.why())
+        self.assertIn("has an invalid signature", self.why())
 
     def test_key_is_taken_out(self) -> None:
         """
@@ -188,7 +188,7 @@ class OpenPGPTests(SignedTestCase):
             self.assertIn(text, self.error())
         os.unlink(self.keys)
 
-        self.assertIn(f"{self.keys}, with the keys of those who may sign: No such", self.error())
+        self.assertIn(f"{self.keys} (the keys that may sign): No such", self.error())
         self.assertEqual(repository.state_of(self.cache)["refs"][MASTER][1], good)
 
     def test_rewound(self) -> None:
@@ -333,7 +333,7 @@ class SSHTests(SignedTestCase):
         """T-GIT-7: unsigned, signed by somebody else, or with another kind of key: not served."""
         self.assertEqual(self.why(), "has no SSH signature")
         self.signers.commit(self.repo, {"a": b"1"}, self.eve)
-        self.assertIn("with a key that is not among those who may", self.why())
+        self.assertIn("with a key that may not sign", self.why())
         self.signers.commit(self.repo, {"a": b"2"}, self.signers.openpgp("fred"))
         self.assertEqual(self.why(), "has no SSH signature")
         self.assertEqual(self.refs(), {})
@@ -357,7 +357,7 @@ class SSHTests(SignedTestCase):
         self.assertEqual(self.refs(), {MASTER: good})
         self.signers.commit(self.repo, {"a": b"2"}, self.fred)
 
-        self.assertIn("or were at that time", self.why())
+        self.assertIn("or was not allowed to at that time", self.why())
         self.assertEqual(self.refs(), {MASTER: good})
 
 

@@ -1,3 +1,3 @@
 """
-Claims of members: asked of the others over the links, or of an etcd.
+Claims of members, granted by the other members over the links, or by an etcd.
 """

@@ -1,5 +1,6 @@
 """
-Short acts: what this member begins and ends, and what it finishes for members that died.
+Short acts: those that this member begins and ends, and those that it finishes for members that
+died.
 """
 
 from __future__ import annotations
@@ -60,12 +61,12 @@ class _Act:
 
 class Acts:
     """
-    Those of one member. Reactor thread only.
+    The acts of one member. Reactor thread only.
 
     @param leave: whether this node may claim anything now.
     @param elsewhere: whether a minion is connected to another node now.
-    @ivar keys: of events.
-    @param counters: what was granted, taken by others, refused, recovered.
+    @ivar keys: the keys of events.
+    @param counters: counts what was granted, taken by others, refused, and recovered.
     """
 
     log = Logger()
@@ -229,7 +230,7 @@ class Acts:
         )
         if is_taken_event(came.key, came.row or came.source, since, known, window):
             return answer
-        why = f"it cannot be told whether it was begun before {came.source} ended"
+        why = f"it is unknown whether it had begun before {came.source} ended"
         return NoMajority(key=came.key, why=why)
 
     async def _try(self, wish: Wish, span: _Span) -> Outcome:

@@ -1,9 +1,9 @@
 """
-The votes on their way: this member asks all that have a vote, and answers with its own.
+The exchange of votes: this member asks all that have a vote, and answers with its own.
 
-Questions of one turn of the reactor go to each member in one message (word C{claims}). A member
-that cannot be asked does not count for anything: neither does one of an older release, which
-does not know the word. What a vote means is in L{saltwisted.domain.claims.voter}.
+The requests of one turn of the reactor go to each member in one message (word C{claims}). A member
+that cannot be reached does not count for anything. Neither does a member with an older release,
+which does not know the word. L{saltwisted.domain.claims.voter} says what a vote means.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ class Ballots:
     """
     Both sides of the votes of one member. Reactor thread only.
 
-    @ivar voter: this member's, while it votes.
-    @ivar holder: this node and this life of it.
+    @ivar voter: this member's voter, while it votes.
+    @ivar holder: this node and its present life.
     @ivar deaf: keys of members that do not know the word.
-    @ivar ready: keys of linked members whose votes would count, as they said.
-    @ivar abstaining: keys of linked members whose votes count for nothing yet, as they said.
+    @ivar ready: keys of linked members whose votes would count, as they have said.
+    @ivar abstaining: keys of linked members whose votes do not count yet, as they have said.
     """
 
     log = Logger()
@@ -215,7 +215,11 @@ class Ballots:
         linked = self.linked()
         self._silent &= set(linked)
         for key in sorted(self._silent | (self.abstaining & set(linked))):
-            let_go(Deferred.fromCoroutine(self.greet(linked[key])), self.log, "nobody was greeted")
+            let_go(
+                Deferred.fromCoroutine(self.greet(linked[key])),
+                self.log,
+                "the members were not greeted",
+            )
 
     def linked(self) -> dict[str, Any]:
         return {self._key_of(link): link for link in self._peers.links()}
@@ -231,7 +235,7 @@ class Ballots:
         self.ready.discard(self._key_of(link))
         self.abstaining.discard(self._key_of(link))
         if up and self.voter is not None:
-            let_go(Deferred.fromCoroutine(self.greet(link)), self.log, "no greeting for a member")
+            let_go(Deferred.fromCoroutine(self.greet(link)), self.log, "a member was not greeted")
 
     async def greet(self, link: Any) -> None:
         """Say who votes, and hear it."""

@@ -1,8 +1,8 @@
 """
-What a member does with what it is granted: this is C{IClaims} for a member.
+What a member does with the claims that it is granted. This is C{IClaims} for a member.
 
-Who grants is a court (L{saltwisted.cluster.claims.court}); what is begun with it is in
-L{saltwisted.cluster.claims.acts} and L{saltwisted.cluster.claims.duties}.
+A court grants them (L{saltwisted.cluster.claims.court}); L{saltwisted.cluster.claims.acts} and
+L{saltwisted.cluster.claims.duties} do the work that they allow.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class ClusterClaims:
             loop = LoopingCall(work)
             loop.clock = self._clock
             self._loops.append(loop)
-            let_go(loop.start(seconds, now=False), self.log, "claims are no longer looked at")
+            let_go(loop.start(seconds, now=False), self.log, "the upkeep of the claims has stopped")
 
     async def stopService(self) -> None:
         """End what is held, and give it back."""
@@ -194,7 +194,7 @@ class ClusterClaims:
                 self._busy.add(name)
                 d = Deferred.fromCoroutine(work())
                 d.addBoth(self._worked, name)  # type: ignore[unused-awaitable]
-                let_go(d, self.log, "claims were not looked after")
+                let_go(d, self.log, "the upkeep of the claims has failed")
         self.acts.recover()
 
     def _worked(self, result: Any, name: str) -> Any:

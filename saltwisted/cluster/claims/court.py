@@ -1,6 +1,6 @@
 """
-Whoever decides about claims: the votes of the members (L{saltwisted.cluster.claims.votes}), or an
-etcd. What is done with what was granted is in L{saltwisted.cluster.claims.claims}.
+Who decides about claims: the votes of the members (L{saltwisted.cluster.claims.votes}), or an etcd.
+L{saltwisted.cluster.claims.claims} uses what was granted.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from saltwisted.domain.claims.words import Receipt
 @frozen(kw_only=True)
 class Wish:
     """
-    What this node would claim.
+    What this node wants to claim.
 
-    @ivar plan: packed; C{None} for a duty, and for what somebody else has begun.
-    @ivar came: the event that it is for: C{node#life/number}, by the node that it came to.
-    @ivar came_at: when that was, by this node's clock.
+    @ivar plan: packed; C{None} for a duty, and for an act that somebody else has begun.
+    @ivar came: the event that the claim is for: C{node#life/number}, by the node that received it.
+    @ivar came_at: when the event arrived, by this node's clock.
     """
 
     key: str
@@ -37,13 +37,14 @@ class Wish:
 @frozen(kw_only=True)
 class Granted:
     """
-    It is granted.
+    The claim is granted.
 
-    @ivar until: the last moment by this node's clock.
-    @ivar planned: what a dead holder had planned, packed; C{None} where there was none.
+    @ivar until: the last moment for which it holds, by this node's clock.
+    @ivar planned: the plan of a dead holder, packed; C{None} if there was none.
     @ivar by: that holder: the node and its life, C{node#life}, if that is known.
-    @ivar age: seconds since that.
-    @ivar came: for which event that was; C{came_ago}: how many seconds ago that came, at least.
+    @ivar age: seconds since then.
+    @ivar came: the event that the claim was made for; C{came_ago}: how many seconds ago it arrived,
+        at least.
     """
 
     term: int
@@ -59,12 +60,12 @@ class Granted:
 @frozen(kw_only=True)
 class Gone:
     """
-    Somebody has it, or has done it.
+    Another node has the claim, or has done the work.
 
     @ivar holder: the node.
     @ivar by: the node and its life, C{node#life}, if that is known.
     @ivar is_old: it is longer ago than C{age}; nobody knows how long.
-    @ivar came: for which event; C{came_ago}: how many seconds ago that came, at least.
+    @ivar came: the event; C{came_ago}: how many seconds ago it arrived, at least.
     """
 
     holder: str
@@ -86,9 +87,9 @@ class Gone:
 @frozen
 class Refused:
     """
-    Not now.
+    The claim is not granted now.
 
-    @ivar wait: whether to ask again at once, by a higher term, has a point.
+    @ivar wait: whether it makes sense to ask again at once, with a higher term.
     """
 
     why: str
@@ -106,7 +107,7 @@ class Leave:
     """
     Whether this node may claim anything now.
 
-    @ivar may: nobody has told it not to.
+    @ivar may: whether nobody has forbidden it.
     @ivar settled: whether it serves.
     """
 
@@ -126,7 +127,7 @@ class Leave:
 
 
 class ICourt(Protocol):
-    """Who grants. Reactor thread only."""
+    """Grants claims. Reactor thread only."""
 
     def ask(self, wish: Wish) -> Awaitable[Outcome]:
         """One attempt; what was granted in vain is given back. Never fails."""

@@ -1,7 +1,7 @@
 """
-Duties: what this member holds for terms that are renewed.
+Duties: claims that this member holds for terms, and renews.
 
-The life of each is a table (L{saltwisted.domain.claims.claimant.TABLE}).
+L{saltwisted.domain.claims.claimant.TABLE} is the life of each.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Held:
 
 class Duties:
     """
-    Those of one member. Reactor thread only.
+    The duties of one member. Reactor thread only.
 
     @ivar known: by name.
     """

@@ -1,8 +1,8 @@
 """
-Claims by an etcd: the court that needs no majority of ours.
+Claims through an etcd: the court that needs no majority of our members.
 
-This node has one lease, on which all its terms hang. What is asked and what an answer means is in
-L{saltwisted.domain.claims.etcd}.
+This node has one lease, which all its terms use. L{saltwisted.domain.claims.etcd} has the requests
+and the meaning of answers.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ MOST_PAGES = 50
 
 
 class IGateway(Protocol):
-    """What is needed of L{saltwisted.transports.etcd.Gateway}."""
+    """The part of L{saltwisted.transports.etcd.Gateway} that is needed here."""
 
     def ask(self, ask: Ask) -> Awaitable[Any]:
         """The answer, within some seconds; fails with one of C{FAILURES}."""
@@ -141,7 +141,7 @@ class EtcdCourt:
         self._asking: set[str] = set()
         self._strays: dict[str, int] = {}
         self._receivers: list[Callable[[str, str], None]] = []
-        self._problem = f"{OPTION}: nothing was answered yet"
+        self._problem = f"{OPTION}: no answer yet"
 
     async def startService(self) -> None:
         """It does not have to be there."""
@@ -162,7 +162,7 @@ class EtcdCourt:
         sent = self._clock.seconds()
         done = decode_done(await self._gateway.ask(ask))
         if not done.answers(ask):
-            raise WireError("an answer to something else")
+            raise WireError("an answer to another request")
         self._revisions.saw(done.revision, sent, self._clock.seconds())
         return done
 
@@ -286,14 +286,14 @@ class EtcdCourt:
             done = await self._done(ask)
             if done.is_granted:
                 return self._granted(wish, lease, done, record, found)
-        return Refused("others ask for it at the same moment", at_once=True)
+        return Refused("other nodes are asking for it at the same time", at_once=True)
 
     def _granted(
         self, wish: Wish, lease_id: str, done: Done, record: Record, found: Free
     ) -> Outcome:
         lease, now = self._lease, self._clock.seconds()
         if lease is None or lease.id != lease_id or lease.until <= now:
-            return Refused(f"{OPTION}: the lease ran out while it was asked")
+            return Refused(f"{OPTION}: the lease expired during the request")
         self._mine[wish.key] = _Mine(done.revision, record, found.since or done.revision)
         self._seen.is_ours(wish.key, _Term(record, done.revision, lease_id))
         return Granted(
@@ -413,7 +413,7 @@ class EtcdCourt:
     async def _poll(self) -> Done:
         done = await self._done(self._names.poll())
         if len(done.found) != 2:
-            raise WireError("an answer to something else")
+            raise WireError("an answer to another request")
         terms = {}
         for row in done.found[0]:
             key = self._names.key_of("term", row.key)

@@ -1,5 +1,5 @@
 """
-Who votes: the electorate is founded, follows the members, and says why it can decide nothing.
+Who votes: the electorate is founded, follows the members, and explains why it cannot decide.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FOUND = "claims.found"
 
 
 class Roll:
-    """Of one member. Reactor thread only."""
+    """The roll of one member. Reactor thread only."""
 
     log = Logger()
 

@@ -1,5 +1,5 @@
 """
-Who of the members may vote: what the membership says, and who was declared dead.
+Which members may vote, according to the membership, and which were declared dead.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from saltwisted.transports.deferreds import as_deferred, let_go
 @define(kw_only=True)
 class Seats:
     """
-    @ivar key: this node's.
+    @ivar key: this node's key id.
     @ivar linked: the ids of members with a link.
-    @ivar append: of the fact log.
+    @ivar append: appends to the fact log.
     @ivar settled: fires with the members that have not confirmed it.
     """
 
@@ -56,7 +56,7 @@ class Seats:
         @raises DeniedError: it lives, as far as this node can see.
         """
         if member.key == self.key:
-            raise DeniedError("this node is alive, as you see")
+            raise DeniedError("this node is alive")
         if member.node in self.linked():
             raise DeniedError(
                 f"{member.node} is linked to this node, so it is alive: stop it first, or take it "
@@ -83,7 +83,11 @@ class Seats:
         )
         self.fire("salt/cluster/back_from_dead", {"node": self.node, "by": by})
         said = as_deferred(self.append(KIND, declared_body(self.key, False, self.node)))
-        let_go(said.addBoth(self._said), self.log, "it could not be said that this node lives")
+        let_go(
+            said.addBoth(self._said),
+            self.log,
+            "the other members could not be told that this node is alive",
+        )
 
     def _said(self, result: Any) -> Any:
         self._saying = False

@@ -1,5 +1,5 @@
 """
-Claims by votes of the members: the court that needs nobody else.
+Claims by votes of the members: the court that needs no other service.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Votes:
         self.ballots.voter = voter
         # Members that were linked before this one had a vote could not tell it who votes
         told = Deferred.fromCoroutine(self.ballots.tell_all())
-        let_go(told, self.log, "no greeting for the members")
+        let_go(told, self.log, "the members were not greeted")
         founded = self._roll.care() if voter.electorate is None else None
         if founded is not None:
             # Who begins alone decides alone at once. If others joined before that, all would begin
@@ -223,7 +223,7 @@ class Votes:
         if may_forget and not self._may_forget:
             self._doubts_until = self._clock.seconds() + WINDOW
             kept = Deferred.fromCoroutine(self.ballots.write(voter.leap()))
-            let_go(kept, self.log, "how far terms have been given was not written down")
+            let_go(kept, self.log, "the highest term was not stored")
         self._may_forget = may_forget
 
     def is_free(self, key: str) -> bool:

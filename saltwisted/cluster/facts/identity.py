@@ -1,10 +1,10 @@
 """
 Changing the key that minions know: the nodes' side of C{saltwisted rotate-identity}.
 
-The next key lies in C{identity.next} beside the node's own files from the first question until the
-change, so that a command that was interrupted goes on with the same one: minions that
-have installed it must not wait for another. The change itself is one fact; every node that has it
-writes the key into C{master.pem} and starts again with it.
+From the first request until the change, the next key is in C{identity.next} beside the node's own
+files. So a command that was interrupted continues with the same key: minions that have installed it
+must not wait for another one. The change itself is one fact; every node that has it writes the key
+into C{master.pem} and restarts with it.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from saltwisted.wire.sessionkey import SECRET_BYTES
 @define(kw_only=True)
 class IdentityChange:
     """
-    One node's part.
+    The part of one node.
 
     @ivar own: C{own()}: the key pair on this node's disk, PEM.
     @ivar key: the private half, ready to sign.
-    @ivar generate: C{generate()}: a new pair, PEM; takes up to seconds, so it is run in a thread.
+    @ivar generate: C{generate()}: a new pair, PEM; it may take seconds, so it runs in a thread.
     @ivar append: C{append(kind, body)} of the fact log.
     @ivar settled: C{settled()}: the members that have not confirmed what was appended.
-    @ivar adopt: C{adopt(private, public)}: write the key, and start again with it.
-    @ivar show: C{show(handovers)}: what our minions are told of earlier keys.
-    @ivar minions: C{minions()}: ids that are accepted, and those of them that are here.
+    @ivar adopt: C{adopt(private, public)}: writes the key, and restarts with it.
+    @ivar show: C{show(handovers)}: what our minions are told about earlier keys.
+    @ivar minions: C{minions()}: the accepted ids, and those of them that are connected here.
     """
 
     files: NodeFiles

@@ -1,5 +1,5 @@
 """
-Acts on keys, on their way into the fact log.
+Acts on keys, and how they get into the fact log.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class KeyActs:
     """
     Puts acts into the log, many as one entry, and knows which of them are not on disk yet.
 
-    @ivar appending: whether an act of here is being put into the folds at this moment.
+    @ivar appending: whether a local act is being put into the folds at this moment.
     """
 
     log = Logger()

@@ -20,10 +20,10 @@ EXCLUSIVE = ("accepted", "rejected", "pending")
 @frozen
 class Shown:
     """
-    What lies in the directories for one id.
+    What the directories contain for one id.
 
     @ivar state: C{accepted rejected pending}, or C{""}.
-    @ivar finger: the key in it.
+    @ivar finger: the fingerprint of its key.
     @ivar denied: the key in C{minions_denied}.
     """
 
@@ -38,9 +38,10 @@ NOTHING = Shown()
 
 class KeyDirectories:
     """
-    Reads and writes what lies there for one id, and remembers what was last seen or put there.
+    Reads and writes what the directories contain for one id, and remembers what it last read or
+    wrote.
 
-    @ivar shown: that, by id.
+    @ivar shown: what it remembers, by id.
     @ivar writing: whether something is being written here at this moment.
     """
 

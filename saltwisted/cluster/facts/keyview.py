@@ -1,8 +1,8 @@
 """
-Where and when keys were seen, accepted, rejected, and which of them conflict: alike on all nodes.
+Where and when keys were seen, accepted and rejected, and which of them conflict: the same on all
+nodes.
 
-Salt's own lists have no room for it, so that it is asked for by a word of its own
-(C{saltwisted keys}).
+Salt's own lists have no room for this, so it has a command of its own (C{saltwisted keys}).
 """
 
 from __future__ import annotations

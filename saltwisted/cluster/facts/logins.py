@@ -1,7 +1,7 @@
 """
-Login tokens of a cluster: made on one node, good on all, deleted everywhere.
+Login tokens of a cluster: made on one node, valid on all, deleted everywhere.
 
-Stands in for the files of a lone master (L{saltwisted.stores.tokens}), whose tokens it takes along
+This replaces the files of a lone master (L{saltwisted.stores.tokens}), and takes the tokens in them
 into the cluster.
 """
 

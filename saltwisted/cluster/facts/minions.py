@@ -1,8 +1,9 @@
 """
-Grains, pillar and mine of all minions on every node: between the cache and the fact log.
+Grains, pillar and mine of all minions on every node: the connection between the cache and the fact
+log.
 
-The cache (L{saltwisted.stores.cache}) holds the values, and L{saltwisted.domain.replica.minions}
-says which is the newest.
+The cache (L{saltwisted.stores.cache}) has the values, and L{saltwisted.domain.replica.minions}
+decides which is the newest.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ class MinionData:
     """
     A part of the service: started after the log, and before the node catches up.
 
-    @ivar too_large: values that stayed here, since they are larger than the cluster carries.
+    @ivar too_large: values that stayed on this node, because they are larger than the cluster
+        carries.
     """
 
     log = Logger()

@@ -1,9 +1,10 @@
 """
-An act is reported as done when what it added is on this node's disk; else what is true is said.
+An act is reported as done when its entry is on this node's disk; otherwise the error says what is
+true.
 
-What was added is in force here from the first moment on, goes to nobody before it is on the disk,
-and is lost if the process ends before. The disk is tried again until it takes it. So an act whose
-writing lasts is neither done nor undone: that is said, by an error, and the act goes on by itself.
+An entry is in force on this node at once. It is sent to nobody before it is on disk, and is lost if
+the process ends before that. The node writes it again until the disk takes it. So an act whose
+writing takes long is neither done nor undone: an error says so, and the act continues by itself.
 """
 
 from __future__ import annotations

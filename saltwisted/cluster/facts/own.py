@@ -17,11 +17,11 @@ SETTLE_TIME = 2.0
 
 class OwnFacts:
     """
-    The way of all that is said here into the log.
+    Everything that this node adds to the log goes through here.
 
     @param others: the other members, linked or not.
-    @param closed: why nothing more is appended, once the others are told that this node leaves;
-        or C{""}.
+    @param closed: why nothing more is appended, once the others have been told that this node
+        leaves; or C{""}.
     """
 
     def __init__(

@@ -1,19 +1,19 @@
 """
 Minion keys between Salt's directories and the replicated log, in both directions.
 
-What this node's operators and sign-ins do arrives here as changes of the directories
-(L{saltwisted.stores.keys}) and goes into the log; what the log says, wherever it comes from, is
-written to the directories. The rules are in L{saltwisted.domain.replica.keyset}.
+Changes by this node's operators and sign-ins arrive here as changes of the directories
+(L{saltwisted.stores.keys}) and go into the log. What the log says, wherever it comes from, is
+written to the directories. L{saltwisted.domain.replica.keyset} has the rules.
 
- - For each minion id it is remembered what this node last wrote or read there (C{Shown}). A change
-   from outside is the difference from that, never from the log, so that a change which
-   another node made and which is not written yet is not taken back.
- - At the start the log wins: what differs is rewritten. An id of which the log knows nothing
-   is taken in as it is when this node is new in its cluster, and later as pending.
- - What an operator does here before that is judged when it is done, by what the log knows then:
-   a node that joins, or catches up, loses no decision of its own.
- - Files that vanish wait a moment. More than max(10, 10 %) of them, or a directory that is
-   gone, is not a deletion: they are restored, with an alarm.
+ - For each minion id, the node remembers what it last wrote or read there (C{Shown}). A change
+   from outside is the difference from that, never from the log. So a change that
+   another node made and that is not written yet is not reverted.
+ - At the start the log wins: differing files are rewritten. An id that the log does not know
+   is taken over unchanged if this node is new in its cluster, and later as pending.
+ - If an operator acts here before that, the act is judged when it is done, by what the log knows
+   then. So a node that joins or catches up loses no decision of its own.
+ - Files that vanish wait a moment. If more than max(10, 10 %) of them vanish, or a directory is
+   gone, that is not a deletion: they are restored, with an alarm.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class KeyReplica:
     """
     A part of the service: started when the node has caught up, before its ports are open.
 
-    @ivar waiting: ids whose directories are still to be written.
+    @ivar waiting: ids whose directories still have to be written.
     @ivar restored: how often many files were restored.
     """
 

@@ -1,13 +1,13 @@
 """
-A new publish key for all nodes: stored by all that are linked before one hands it out.
+A new publish key for all nodes: all linked nodes store it before one hands it out.
 
 The versions are facts (C{secret}, C{publish}). Each node tells the others (word C{publish-key})
-which version it has and which it hands out. It switches when all that are linked have the
-newest. From when it has it until all hand it out it publishes twice, under the old key first: a
-minion may have signed in at a node that hands out another key than the one it listens to,
-and drops what it reads twice by its jid. That ends after a minute in any case, since the old key
-may be known to somebody who was just refused; and at once when the old version itself is
-refused (the removal of a node).
+which version it has and which it hands out. It switches when all linked nodes have the newest. From
+the time when it has the new version until all hand it out, it publishes twice, under the old key
+first: a minion may have signed in at a node that hands out another key than the one it listens to.
+Minions drop a publication that they read twice, by its jid. This ends after a minute in any case,
+because somebody who was just revoked may know the old key; and it ends at once when the old version
+itself is revoked (the removal of a node).
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ class _Other:
 
 class ClusterRotation:
     """
-    One node's part. Reactor thread only.
+    The part of one node. Reactor thread only.
 
-    @param versions: the versions of the key that count, newest first.
+    @param versions: the valid versions of the key, newest first.
     @param make: C{make()} adds a version; fires when it is in the log.
-    @param settled: whether no accepted minion waits here for the answer to its sign-in: it may
-        have been made to sign in by what only the present key opens.
+    @param settled: whether no accepted minion waits here for the answer to its sign-in: it may have
+        been made to sign in by a publication that only the present key opens.
     @param announce: tells our own minions that a next key is ready.
     @param rotated: called after each switch.
     """

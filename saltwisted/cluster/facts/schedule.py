@@ -1,8 +1,8 @@
 """
-The schedule of a cluster: what is changed on one node, and what has run there, is known on all.
+The schedule of a cluster: all nodes know what was changed on one node, and what has run there.
 
-Stands in for the file of a lone master (L{saltwisted.stores.schedule}), whose changes it takes
-along into the cluster.
+This replaces the file of a lone master (L{saltwisted.stores.schedule}), and takes the changes in it
+into the cluster.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from saltwisted.transports.deferreds import let_go
 
 class Held(Mapping[str, Mapping[str, Any]]):
     """
-    What of a fold holds, as it is at the time of asking: a schedule's entries are asked for one by
-    one, and there may be thousands.
+    The present contents of a fold, read on demand: a schedule's entries are requested one by one,
+    and there may be thousands.
     """
 
     def __init__(self, fold: ScheduleFacts) -> None:

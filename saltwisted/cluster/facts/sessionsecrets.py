@@ -1,5 +1,6 @@
 """
-What session keys are derived from on a node: the same on all that know the same (C{ISecrets}).
+What session keys are derived from on a node: nodes with the same knowledge derive the same keys
+(C{ISecrets}).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from saltwisted.wire.sessionkey import SessionSecret
 
 @frozen
 class SessionSecrets:
-    """Facts of the log."""
+    """Secrets from facts of the log."""
 
     secrets: Secrets
     keyset: KeySet

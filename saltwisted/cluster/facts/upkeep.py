@@ -1,6 +1,6 @@
 """
-What a node does for its fact log beside shipping it: snapshots, forgetting what was deleted long
-ago, and what follows when a node was away for longer than deletions are remembered.
+The upkeep of the fact log, besides shipping it: snapshots, forgetting old deletions, and the
+consequences if a node was away for longer than deletions are remembered.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Upkeep:
             let_go(Deferred.fromCoroutine(self._replica.check()), self.log, "the log is damaged")
         if self._clock.seconds() - self._marked >= DAY:
             self._marked = self._clock.seconds()
-            let_go(self._replica.mark(), self.log, "the day was not marked")
+            let_go(self._replica.mark(), self.log, "the log's mark of the day was not set")
 
 
 MUTUAL = 2.0
@@ -65,9 +65,9 @@ class AwayTooLong:
     """
     Decides what a refusal means (C{Shipping.on_refused}).
 
-    A member that is refused and refuses nobody ends its own membership: he may honour keys
-    that were revoked, and has to join as new. Where two refuse each other, both were alone for too
-    long: neither is ended, and a person decides.
+    A member that is refused and refuses nobody ends its own membership: it may accept keys that
+    were revoked, and has to join as a new node. If two members refuse each other, both were alone
+    for too long: neither is ended, and a person decides.
 
     @ivar refused: the members that this node refuses.
     """

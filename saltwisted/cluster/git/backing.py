@@ -1,7 +1,7 @@
 """
-Rolling back: earlier commits of a repository are served by all nodes in the place of what was
-fetched, as a version like every other (L{saltwisted.domain.git.agreement}). Whoever has the duty
-makes it; a fetch keeps it until the remote has something new.
+Rolling back: all nodes serve earlier commits of a repository in place of those that were fetched,
+as a version like every other (L{saltwisted.domain.git.agreement}). The holder of the duty makes
+that version; fetches keep it until the remote has something new.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ class Backing:
             said = {"refs": {ref: tip[0] for ref, tip in tips.items()}}
             await self._ground.exchange.bring(copy, link, said=said)
         if lacking := copies.lacks(copy.shared, tips):
-            raise RemoteError("GitError", f"{copy.shown} keeps commit {lacking[0]} no longer")
+            raise RemoteError("GitError", f"{copy.shown} no longer has commit {lacking[0]}")
         changed = difference(shown(copy.state), tips)
         if not await self._sharing.count(copy, claim, lambda state: rolled_back(state, tips)):
-            raise RemoteError("GitError", "this node has lost the duty meanwhile: ask again")
+            raise RemoteError("GitError", "this node has lost the duty in the meantime: try again")
         nodes = await self._sharing.all_serve(copy)
         return {"version": list(served(copy)), "changed": changed, "nodes": nodes}
 

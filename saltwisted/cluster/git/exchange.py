@@ -1,8 +1,8 @@
 """
-Objects of git from node to node: what one lacks comes from another as a pack, in slices over the
-bulk connection, and is put into the repository by a worker.
+Git objects from node to node. A node gets the objects that it lacks from another one as a pack, in
+slices over the bulk connection; a worker puts the pack into the repository.
 
-Nothing is decided here about what is served; see L{saltwisted.cluster.git.sharing}.
+This module does not decide what is served; see L{saltwisted.cluster.git.sharing}.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class Exchange:
     """
     Reactor thread only.
 
-    @param may_have: who may be given what.
-    @param work: has a worker do something: request, seconds.
+    @param may_have: whether a member may have a repository.
+    @param work: has a worker process a request within some seconds: C{work(request, seconds)}.
     @param run: runs a blocking call in the pool.
     """
 
@@ -198,7 +198,7 @@ class Exchange:
                 question = {"token": token, "at": at}
                 data = await link.ask(SLICE, pack_bin(question), ANSWER_TIME)
                 if not data or at + len(data) > size:
-                    raise RemoteError("GitError", f"a pack from {link.node} is not whole")
+                    raise RemoteError("GitError", f"a pack from {link.node} is incomplete")
                 await self._run(_append, path, at, bytes(data))
                 at += len(data)
         except BaseException:
@@ -211,7 +211,7 @@ class Exchange:
     ) -> Mapping[str, Any]:
         value = unpack_bin(await link.ask(word, pack_bin(dict(question)), seconds))
         if not isinstance(value, dict):
-            raise RemoteError("GitError", f"the answer of {link.node} makes no sense")
+            raise RemoteError("GitError", f"{link.node} sent an invalid answer")
         return value
 
     async def work(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -233,7 +233,7 @@ class Exchange:
         if copy is None:
             raise PeerRefused("this remote is not configured here")
         if not self._may_have(node, copy.is_pillar):
-            raise PeerRefused("403: this member has no pillars")
+            raise PeerRefused("403: this member may not have pillars")
         return copy
 
     def _asked_for_refs(self, node: str, body: bytes) -> bytes:
@@ -241,7 +241,7 @@ class Exchange:
         copy = self._copy(node, question)
         state = self.held(copy.shared).get(_version(question.get("version")))
         if state is None:
-            raise PeerRefused("this version is not here")
+            raise PeerRefused("this node does not have this version")
         return pack_bin(told(state))
 
     async def _asked_for_pack(self, node: str, body: bytes) -> bytes:
@@ -261,7 +261,7 @@ class Exchange:
         parcel = self._parcels.get(str(question.get("token")))
         at = question.get("at")
         if parcel is None or parcel.node != node or not isinstance(at, int):
-            raise PeerRefused("there is no such pack any more")
+            raise PeerRefused("this pack no longer exists")
         data: bytes = await self._run(_slice, parcel.path, at)
         return data
 
@@ -269,7 +269,7 @@ class Exchange:
 def _map(body: bytes) -> Mapping[str, Any]:
     value = unpack_bin(body)
     if not isinstance(value, dict):
-        raise PeerRefused("the question makes no sense")
+        raise PeerRefused("the request is invalid")
     return value
 
 
@@ -286,12 +286,12 @@ def checked(said: Any) -> tuple[dict[str, str], dict[str, Any]]:
     @raises RemoteError: they are none.
     """
     if not isinstance(said, Mapping):
-        raise RemoteError("GitError", "a peer said nothing that makes sense")
+        raise RemoteError("GitError", "a peer sent an invalid message")
     try:
         beside = {name: said[name] for name in ASIDE if name in said}
         return objects_of(said.get("refs"), MOST_REFS), aside_of(beside)
     except ValueError as error:
-        raise RemoteError("GitError", f"a peer said {error}") from None
+        raise RemoteError("GitError", f"a peer sent {error}") from None
 
 
 def _version(value: Any) -> Version:
@@ -307,7 +307,7 @@ def _ids(value: Any) -> list[str]:
         pairs = {f"refs/tags/{number}": oid for number, oid in enumerate(value)}
         return list(objects_of(pairs, 2 * MOST_REFS).values())
     except (TypeError, ValueError):
-        raise PeerRefused("no names of objects") from None
+        raise PeerRefused("invalid object names") from None
 
 
 # -- in the pool
@@ -338,7 +338,7 @@ def _slice(path: str, at: int) -> bytes:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
-        raise PeerRefused("there is no such pack any more") from error
+        raise PeerRefused("this pack no longer exists") from error
     try:
         os.utime(fd)
         return os.pread(fd, SLICE_SIZE, at)

@@ -1,5 +1,5 @@
 """
-A node that is behind: it gets the objects of what another one serves, and then serves that, too.
+A node that is behind: it gets the objects of what another node serves, and then serves that, too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Following:
     """
     Reactor thread only.
 
-    @ivar behind: repository to why this node does not serve what another one does.
+    @ivar behind: repository to the reason why this node does not serve what another one does.
     """
 
     log = Logger()
@@ -99,7 +99,8 @@ class Following:
             await self.serve(copy, version)
         except SaltwistedError as error:
             self.behind[copy.shared] = (
-                f"{copy.shown}: {link.node} serves later commits, which are not here yet: {error}"
+                f"{copy.shown}: {link.node} serves later commits, which this node does not have"
+                f" yet: {error}"
             )
             return False
         return True
@@ -116,7 +117,9 @@ class Following:
                 try:
                     await self._ground.exchange.bring(copy, link, version, anew=True)
                 except SaltwistedError as error:
-                    self.log.warn("git: not from {node}: {why}", node=link.node, why=str(error))
+                    self.log.warn(
+                        "git: nothing fetched from {node}: {why}", node=link.node, why=str(error)
+                    )
                     continue
                 self._hearsay.tell_all()
                 return str(link.node)

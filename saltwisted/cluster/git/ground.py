@@ -1,5 +1,5 @@
 """
-What the parts of git in a cluster stand on: the repositories of this node, and who else is there.
+What the parts of git in a cluster share: the repositories of this node, and the other nodes.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class Ground:
     """
     Reactor thread only.
 
-    @ivar node: this one.
-    @ivar may_write: whether a member may say what others serve.
-    @ivar may_have: whether a member may have a repository, by whether that is one of pillar.
+    @ivar node: this node's id.
+    @ivar may_write: whether a member may decide what others serve.
+    @ivar may_have: whether a member may have a repository; depends on whether it is one of pillar.
     """
 
     clock: Any
@@ -64,9 +64,9 @@ class Ground:
         if copy is None:
             raise PeerRefused("this remote is not configured here")
         if not self.may_have(node, copy.is_pillar):
-            raise PeerRefused("403: this member has no pillars")
+            raise PeerRefused("403: this member may not have pillars")
         if not asks and not self.may_write(node):
-            raise PeerRefused("403: read-only: this member does not say what others serve")
+            raise PeerRefused("403: read-only: this member may not decide what others serve")
         return copy, said
 
 

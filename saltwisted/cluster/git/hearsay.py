@@ -1,5 +1,5 @@
 """
-What nodes say of the git repositories that they serve, each time that it changes.
+What nodes report about the git repositories that they serve, each time that it changes.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ HERE = "git-here"
 @define
 class Heard:
     """
-    What another node has said.
+    What another node has reported.
 
     @ivar serves: repository to version.
-    @ivar terms: the terms for which it fetches, by whether that is for pillar.
+    @ivar terms: the terms for which it fetches, for pillar or not.
     """
 
     serves: dict[str, Version] = field(factory=dict)
@@ -37,9 +37,9 @@ class Hearsay:
     """
     Reactor thread only.
 
-    @param term: the term for which this node has the duty, for pillar or not; 0 for none. With it
-        the errors of fetches are told, too.
-    @ivar heard: by node.
+    @param term: the term for which this node has the duty, for pillar or not; 0 for none. With a
+        term, the node also reports the errors of fetches.
+    @ivar heard: what was reported, by node.
     @ivar newest: repository to the highest version that this node has heard of.
     """
 

@@ -1,14 +1,15 @@
 """
-One node fetches, and all serve the same: who fetches, what is told, and when a node changes what it
-serves.
+One node fetches, and all serve the same: who fetches, what is reported, and when a node changes
+what it serves.
 
-Whoever holds the duty C{git} (C{git_pillar}) has remotes fetched: by itself, or by another node if
-it cannot reach one. What has come is I{offered}: every node that is linked gets the objects, and
-says so. Then the holder serves it and says so to all, and each node that hears it does the same. So
-a node never serves what it lacks, and all change within the time of a message. Who did not get the
-objects in time serves what it had, and catches up with any node that serves more.
+The holder of the duty C{git} (C{git_pillar}) has remotes fetched: by itself, or by another node if
+it cannot reach one. The result is I{offered}: every linked node gets the objects, and confirms it.
+Then the holder serves the result and tells all nodes, and each node that hears it does the same. So
+a node never serves objects that it lacks, and all nodes change within the time of a message. A node
+that did not get the objects in time keeps serving what it had, and catches up with any node that
+serves more.
 
-The rules of versions are in L{saltwisted.domain.git.agreement}.
+L{saltwisted.domain.git.agreement} has the rules of versions.
 """
 
 from __future__ import annotations
@@ -65,12 +66,12 @@ TELLS = 600.0
 
 class GitSharing:
     """
-    A part of a node, started when claims are (L{saltwisted.commits.IGitSharing}).
-    Reactor thread only.
+    A part of a node, started when claims are (L{saltwisted.commits.IGitSharing}). Reactor thread
+    only.
 
-    @param seconds: for how long one fetch may take.
+    @param seconds: the time limit of one fetch.
     @ivar follow: gets what others serve.
-    @ivar duty: the claims by which it fetches, by whether that is for pillar.
+    @ivar duty: the claims by which it fetches, for pillar or not.
     """
 
     log = Logger()
@@ -96,7 +97,7 @@ class GitSharing:
         self.follow.begin()
         self._loop = LoopingCall(self._look)
         self._loop.clock = self._ground.clock
-        let_go(self._loop.start(LOOK), self.log, "git: not looked any more")
+        let_go(self._loop.start(LOOK), self.log, "git: the check of duties and remotes has stopped")
         copies = self._ground.copies().values()
         patience = BESIDE if any(_is_known(copy) for copy in copies) else FIRST
         end = self._ground.clock.seconds() + patience
@@ -123,7 +124,7 @@ class GitSharing:
             if self._fetcher_is_near():
                 self._reached = self._ground.clock.seconds()
         except Exception:
-            self.log.failure("git: what is to be done was not found out")
+            self.log.failure("git: the check of duties and remotes has failed")
 
     def _want(self) -> None:
         """Be ready to fetch, if there is anything to fetch, and this node may."""
@@ -135,7 +136,11 @@ class GitSharing:
                 self._claims.duty(name, partial(self._began, pillar), partial(self._ended, pillar))
             elif not mine and pillar in self._wanted:
                 self._wanted.discard(pillar)
-                let_go(as_deferred(self._claims.release(name)), self.log, "git: kept a duty")
+                let_go(
+                    as_deferred(self._claims.release(name)),
+                    self.log,
+                    "git: a duty was not released",
+                )
 
     def _began(self, pillar: bool, claim: Any) -> None:
         self.duty[pillar] = claim
@@ -172,9 +177,9 @@ class GitSharing:
         copies = self._ground.copies()
         texts = [text for shared, text in self.follow.behind.items() if shared in copies]
         if self._loop is not None and self._ground.clock.seconds() - self._reached > LONELY:
-            why = self._claims.problem() or "none has the duty, or it is not linked"
+            why = self._claims.problem() or "no node has the duty, or its holder is not connected"
             texts.append(
-                f"no node that fetches git remotes is in reach, what it had is served: {why}"
+                f"no node that fetches git remotes is in reach, this one serves what it has: {why}"
             )
         return texts
 
@@ -220,7 +225,7 @@ class GitSharing:
             return {"error": str(error)}
         try:
             if not await self.count(copy, claim, lambda state: carried(fetched, state)):
-                return {"elsewhere": "", "error": "this node does not fetch any more"}
+                return {"elsewhere": "", "error": "this node no longer fetches"}
         except SaltwistedError as error:
             return {"error": str(error)}
         self._ground.clock.callLater(0, self._hearsay.tell_all)
@@ -268,7 +273,7 @@ class GitSharing:
         except SaltwistedError as error:
             return {"elsewhere": link.node, "error": f"{link.node}: {error}"}
         if not isinstance(said, dict):
-            return {"elsewhere": link.node, "error": f"{link.node}: its answer makes no sense"}
+            return {"elsewhere": link.node, "error": f"{link.node}: its answer is invalid"}
         version = version_of(said.get("version"))
         end = self._ground.clock.seconds() + SERVED
         while served(copy) < version and self._ground.clock.seconds() < end:
@@ -283,7 +288,7 @@ class GitSharing:
 
     def nobody(self) -> str:
         """Why nobody fetches."""
-        return self._claims.problem() or "it is not decided which one does, or it is away"
+        return self._claims.problem() or "no node has the duty yet, or its holder is not connected"
 
     async def link_to_holder(self, pillar: bool) -> IPeerLink | None:
         """The node that has the duty; a young cluster takes some seconds until one has it."""
@@ -315,13 +320,21 @@ class GitSharing:
         asked = []
         for link, _ in self._hearsay.with_it(copy.shared):
             waiting = as_deferred(link.ask(OFFER, body, TELLS))
-            let_go(waiting.addErrback(self._not_taken, link.node), self.log, "git: an offer")
+            let_go(
+                waiting.addErrback(self._not_taken, link.node),
+                self.log,
+                "git: an offer to another node has failed",
+            )
             asked.append(waiting)
         await all_within(self._ground.clock, OFFERED, asked, look=POLL)
 
     def _not_taken(self, failure: Any, node: str) -> None:
         failure.trap(SaltwistedError)
-        self.log.info("git: {node} comes later: {why}", node=node, why=str(failure.value))
+        self.log.info(
+            "git: {node} does not have the new commits yet: {why}",
+            node=node,
+            why=str(failure.value),
+        )
 
     async def _offered(self, node: str, body: bytes) -> bytes:
         """Get the objects of what will be served soon."""

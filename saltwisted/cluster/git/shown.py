@@ -1,5 +1,5 @@
 """
-Which commits each node serves, for people.
+Which commits each node serves, for display.
 """
 
 from __future__ import annotations

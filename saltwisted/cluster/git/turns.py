@@ -1,5 +1,5 @@
 """
-Which node reaches a remote: the one that has the duty, or another one for it.
+Which node fetches from a remote: the holder of the duty, or another node for it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Turns:
     """
     Reactor thread only.
 
-    @param seconds: for how long one fetch may take.
+    @param seconds: the time limit of one fetch.
     """
 
     def __init__(self, ground: Ground, seconds: Callable[[], float]) -> None:
@@ -82,7 +82,7 @@ class Turns:
         body = pack_bin({"key": copy.shared})
         said = unpack_bin(await link.ask(FETCH, body, self._seconds() + LONGER))
         if not isinstance(said, dict) or "error" in said:
-            why = said.get("error") if isinstance(said, dict) else "its answer makes no sense"
+            why = said.get("error") if isinstance(said, dict) else "its answer is invalid"
             raise RemoteError("GitError", str(why)[:1000])
         return await self._ground.exchange.bring(copy, link, said=said)
 

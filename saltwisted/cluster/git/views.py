@@ -1,8 +1,9 @@
 """
-Earlier commits on every node: what a job runs on is had from another node where it is unknown here.
+Earlier commits on every node: if this node does not know the commits of a job, it gets them from
+another node.
 
-A node that was away while something was served, or is a moment behind, asks who has told it of the
-job, and then all others. Only what members say who may write is taken.
+A node that was away while something was served, or is a moment behind, asks the node that told it
+of the job, and then all others. It accepts answers only from members with the right to write.
 """
 
 from __future__ import annotations
@@ -88,7 +89,9 @@ class GitViews:
     def _came(self, outcome: Any, digest: bytes) -> None:
         self._coming.pop(digest, None)
         if hasattr(outcome, "value") and not outcome.check(NotKept):
-            self.log.warn("git: commits of a job are not here: {why}", why=str(outcome.value))
+            self.log.warn(
+                "git: this node does not have the commits of a job: {why}", why=str(outcome.value)
+            )
 
     async def find(self, wanted: str) -> bytes:
         """Known here, or by another node."""
@@ -104,7 +107,7 @@ class GitViews:
         """Of each repository that it has."""
         digest = await self.find(wanted)
         if not self._views.was_served(digest):
-            raise DeniedError(f"generation {wanted!r}: it was never served here")
+            raise DeniedError(f"generation {wanted!r}: this node has never served it")
         copies, rows = self._ground.copies(), []
         for shared, then in (self._views.content(digest) or {}).items():
             if shared in copies:
@@ -122,7 +125,7 @@ class GitViews:
         """
         links = [each for each in self._ground.peers.links() if self._ground.may_write(each.node)]
         links.sort(key=lambda link: link.node != node)
-        why: SaltwistedError = NotKept("no node in reach has it")
+        why: SaltwistedError = NotKept("no connected node has it")
         for link in links:
             try:
                 said = unpack_bin(await link.ask(VIEW, pack_bin(dict(question)), PATIENCE))
@@ -135,7 +138,7 @@ class GitViews:
         try:
             digest, content = bytes(said["digest"]), _checked(said["repositories"])
         except (KeyError, TypeError, ValueError) as error:
-            raise RemoteError("GitError", f"{link.node} said nothing that makes sense") from error
+            raise RemoteError("GitError", f"{link.node} sent an invalid answer") from error
         copies = self._ground.copies()
         for shared, then in content.items():
             copy = copies.get(shared)
@@ -159,12 +162,12 @@ class GitViews:
         finally:
             lock.release()
         if lacking := lacks(copy.shared, refs):
-            raise NotKept(f"{copy.shown} keeps commit {lacking[0]} no longer")
+            raise NotKept(f"{copy.shown} no longer has commit {lacking[0]}")
 
     def _asked(self, node: str, body: bytes) -> bytes:
         question = unpack_bin(body)
         if not isinstance(question, dict):
-            raise PeerRefused("the question makes no sense")
+            raise PeerRefused("the request is invalid")
         digest = question.get("digest")
         try:
             if not isinstance(digest, bytes):
@@ -173,7 +176,7 @@ class GitViews:
             raise PeerRefused(str(error)[:1000]) from None
         content = self._views.content(digest)
         if content is None:
-            raise PeerRefused("these commits are not here")
+            raise PeerRefused("this node does not have these commits")
         return pack_bin({"digest": digest, "repositories": content})
 
 

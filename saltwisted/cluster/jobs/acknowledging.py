@@ -1,7 +1,7 @@
 """
-When a return may be acknowledged: how many nodes have it is counted, and whoever waits is told.
+When a return may be acknowledged: this counts how many nodes have it, and informs those who wait.
 
-The rules are in L{saltwisted.domain.replica.delivery}.
+L{saltwisted.domain.replica.delivery} has the rules.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class Acknowledging:
     """
     Keeps the answers to returns until enough nodes have them. Reactor thread only.
 
-    Whoever makes it calls L{tick} when L{next_tick} has come.
+    The owner calls L{tick} when L{next_tick} has come.
 
     @param seconds: the reactor's clock.
     @param node: this node.
     @param linked: how many others are linked now.
-    @param copies: how many nodes shall have a return.
+    @param copies: how many nodes must have a return.
     @param members: the other members.
     """
 

@@ -1,5 +1,5 @@
 """
-The events of returns that are on disk at other nodes.
+Fires the events of returns that came from other nodes, once they are on disk.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Returned(NamedTuple):
 
 class Announcing:
     """
-    Fires them: small ones at once, large ones one after the other. Reactor thread only.
+    Fires them: small ones at once, large ones one after another. Reactor thread only.
 
     @param in_thread: calls a function in a thread.
     """

@@ -1,17 +1,17 @@
 """
-Looks for damage and holes in the job cache, and brings back what is lacking from the other members.
+Looks for damage and holes in the job cache, and fetches what is missing from the other members.
 
-Knowledge says how far each stream was stored, not that it is still there, and a member from which a
-new one took its history may have pruned what another still has. So now and then, after each
-new link, and at once when something is lacking, nodes compare what they hold: sums of
-chunks first, then the numbers of a chunk that differs (L{saltwisted.stores.jobs.check}). Only what
-nobody has pruned counts; a row that one lacks comes back under its own number.
+Knowledge says how far each stream was stored, not that it is still there; and a member from which a
+new one took its history may have pruned what another still has. So from time to time, after each
+new link, and at once when something is missing, nodes compare what they have: first the sums of
+chunks, then the numbers of a chunk that differs (L{saltwisted.stores.jobs.check}). Only what nobody
+has pruned counts; a missing row comes back under its own number.
 
-Rows are read again one after another while nothing else is written, and the pages of the file
-once an hour. A row that is not what was written is taken out, and comes back in the same way; a
-file that is damaged is put aside, and another begun.
+While nothing else is written, rows are read again one after another, and the pages of the file are
+checked once an hour. A row that is not what was written is removed, and comes back in the same way;
+a damaged file is moved aside, and another one is begun.
 
-Until every other member was asked, C{trouble} of the store says so.
+Until every other member has been asked, C{trouble} of the store says so.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class JobCare:
     """
     A part of the service, started after the links.
 
-    @ivar mended: how many entries were brought back.
+    @ivar mended: how many entries were fetched again.
     @ivar bad: how many rows were found to be damaged.
     """
 
@@ -319,13 +319,13 @@ class JobCare:
         fresh = [number for number in numbers if number not in self._dropping]
         if fresh and self._running:
             work = Deferred.fromCoroutine(self._drop(fresh))
-            let_go(work, self.log, "damaged rows were not taken out")
+            let_go(work, self.log, "damaged rows were not removed")
 
     def _look(self) -> None:
         self._later("look", self.look_every, self._look)
         if not self._looking and not self._store.queued:
             self._looking = True
-            let_go(Deferred.fromCoroutine(self._look_on()), self.log, "rows were not looked at")
+            let_go(Deferred.fromCoroutine(self._look_on()), self.log, "rows were not checked")
 
     async def _look_on(self) -> None:
         store = self._store
@@ -346,7 +346,7 @@ class JobCare:
 
     def _look_at_pages(self) -> None:
         self._later("pages", PAGES, self._look_at_pages)
-        let_go(Deferred.fromCoroutine(self.look_at_pages()), self.log, "pages were not looked at")
+        let_go(Deferred.fromCoroutine(self.look_at_pages()), self.log, "pages were not checked")
 
     async def look_at_pages(self) -> None:
         """Have SQLite check the file."""

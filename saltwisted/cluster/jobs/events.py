@@ -1,11 +1,11 @@
 """
 Events of one node on the buses of all.
 
-What arises at a node (a sign-in, a started minion, a new job, a runner) is sent to every linked
-node, all of one turn together (word C{events}), and fired there with its origin. Only events of a
-node's own are sent, so nothing goes in circles; a node that the origin does not reach gets
-them from one that both reach. Events are not kept: who is away misses them. Returns that are
-kept come as rows of the job cache (C{forward}), presence is told by each node itself.
+An event of a node (a sign-in, a started minion, a new job, a runner) is sent to every linked node,
+together with the others of the same turn (word C{events}), and fired there with its origin. A node
+sends only its own events, so nothing goes in circles. If a node cannot reach the origin, a node
+that both reach passes the events on. Events are not stored: a node that is away misses them. Stored
+returns arrive as rows of the job cache (C{forward}), and each node reports presence by itself.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ REMEMBERED = 50_000
 
 class Events:
     """
-    Sends and takes events. Reactor thread only.
+    Sends and receives events. Reactor thread only.
 
-    @param kept: whether the return of this event is kept in the job cache, and so comes as a row.
+    @param kept: whether the return of this event is stored in the job cache, and so arrives as a
+        row.
     """
 
     log = Logger()

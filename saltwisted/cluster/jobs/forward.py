@@ -1,14 +1,14 @@
 """
 Jobs and returns between the nodes.
 
-A job goes to every other node at once (word C{job}), and once more as a row of the job cache,
-which reaches nodes that are not linked to this one, or not yet. Whichever comes first within
-the publish window is published. A return reaches the others as a row alone; its event is
-fired on their buses when it is on their disks. What is published to
-whom and until when is decided by L{saltwisted.domain.replica.delivery}.
+A job goes to every other node at once (word C{job}), and again as a row of the job cache, which
+also reaches nodes that are not linked to this one, or not yet. The first of the two that arrives
+within the publish window is published. A return reaches the others only as a row; its event is
+fired on their buses when it is on their disks. L{saltwisted.domain.replica.delivery} decides what
+is published to whom, and until when.
 
-What is not here: shipping rows (C{shipping}), other events (C{events}), where minions are
-(C{presence}), when a return may be acknowledged (C{acknowledging}).
+Other modules ship rows (C{shipping}), send other events (C{events}), know where minions are
+(C{presence}), and decide when a return may be acknowledged (C{acknowledging}).
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ class Holders(Protocol):
 
 class Forward:
     """
-    Sends and takes jobs, and tells this node of returns elsewhere. Reactor thread only.
+    Sends and receives jobs, and reports returns of other nodes to this one. Reactor thread only.
 
     @param publish: sends a job map to this node's minions.
-    @param returns: is told of returns.
+    @param returns: is informed of returns.
     @param in_thread: calls a function in a thread.
     @ivar rows: other nodes' rows that are new here, a few hundred at once.
     """
@@ -192,7 +192,7 @@ class Forward:
             self._heard(node, jid, job, minions, age)
         elif tries < MEASURED and moment is not None:
             judged = self._measure_and_judge(node, jid, job, minions, moment, tries)
-            let_go(judged, self.log, "a job of {node} was not judged", node=node)
+            let_go(judged, self.log, "a job from {node} was not checked", node=node)
         else:
             self._counters["refused:job-of-unknown-age"] += 1
 
@@ -247,7 +247,12 @@ class Forward:
         return first[0].has_part(first[1])
 
     def _offer(self, offer: Offer) -> None:
-        let_go(self._ask_and_publish(offer), self.log, "{jid} was not offered", jid=offer.jid)
+        let_go(
+            self._ask_and_publish(offer),
+            self.log,
+            "job {jid} was not offered to the members",
+            jid=offer.jid,
+        )
 
     async def _ask_and_publish(self, offer: Offer) -> None:
         """Publish a job to minions that may have missed it, when nobody says that they have it."""

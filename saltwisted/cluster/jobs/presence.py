@@ -1,10 +1,11 @@
 """
-Which minion is at which node, and how far the clocks of the nodes are apart.
+Which minion is at which node, and how far apart the nodes' clocks are.
 
-Every node asks every other, each few seconds and before a runner answers, whom it holds (word
-C{holds}). The answer carries its clock; only an answer that came at once is taken for the
-difference of the clocks, so that a node which was stopped for a minute is not deceived by what
-lay in its sockets meanwhile. A node whose link is down holds nobody.
+Every few seconds, and before a runner answers, every node asks every other which minions are
+connected to it (word C{holds}). The answer contains the node's clock. Only an answer that came at
+once is used to compute the difference of the clocks, so that a node that was stopped for a minute
+is not deceived by messages that waited in its sockets meanwhile. A node whose link is down has no
+minions.
 """
 
 from __future__ import annotations
@@ -59,8 +60,9 @@ class ClusterPresence:
     Asks and answers. Reactor thread only.
 
     @param ids: the accepted minions.
-    @param here: those of some minions that are at this node now.
-    @param arrived: told of a minion that is at this node and was not at the last look.
+    @param here: which of some minions are connected to this node now.
+    @param arrived: called with a minion that is connected to this node and was not at the last
+        check.
     """
 
     log = Logger()

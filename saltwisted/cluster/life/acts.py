@@ -1,5 +1,5 @@
 """
-What operators do with members: remove, leave, approve, and say what they may do with the roots.
+What operators do with members: remove, leave, approve, and set their rights to the roots.
 """
 
 from __future__ import annotations
@@ -22,22 +22,23 @@ from saltwisted.domain.replica.tokens import Tokens
 from saltwisted.errors import DeniedError, StoreError
 from saltwisted.transports.deferreds import as_deferred
 
-CLOSED = "this node leaves its cluster, and no member takes a change from it any more: use another"
+CLOSED = "this node is leaving its cluster, and no member accepts changes from it: use another"
 
 
 @define(kw_only=True)
 class MemberActs:
     """
-    Does what an operator wants with members, and says whom it has not reached.
+    Does what an operator wants with members, and reports which members it has not reached.
 
     @ivar append: C{append(kind, body)} of the fact log.
     @ivar settled: C{settled()}: fires with the nodes that have not confirmed what this node has
         appended so far, at the latest after some seconds.
-    @ivar status: C{status()}: what this node says of itself: plain data.
-    @ivar drain: sends minions elsewhere, and waits for some seconds until those that run a job
-        have returned and others have all jobs and returns; how many entries they have not, and
-        who has not returned.
-    @ivar closed: why nothing more is appended, once the others are told that this node leaves.
+    @ivar status: C{status()}: what this node reports about itself: plain data.
+    @ivar drain: sends minions elsewhere, and waits for some seconds until those that run a job have
+        returned and others have all jobs and returns; returns how many entries they lack, and who
+        has not returned.
+    @ivar closed: why nothing more is appended, once the others have been told that this node
+        leaves.
     @ivar leaving: whether it leaves.
     """
 

@@ -1,10 +1,10 @@
 """
-The gate between a start and the first request: first apply what the other members know.
+The gate between a start and the first request: the node first applies what the other members know.
 
-A node is caught up when every member has answered, or after C{catchup_wait} seconds; who did not
-answer is named, and the node is degraded. A joiner waits until its content equals that of a
-member by digest, however long it takes (C{docs/replication.md}). Members answer each other before
-they serve, so that a cluster that starts as a whole waits for nobody for ever.
+A node has caught up when every member has answered, or after C{catchup_wait} seconds. Members that
+did not answer are named, and the node is degraded. A joining node waits until its contents equal
+those of a member by digest, however long it takes (C{docs/replication.md}). Members answer each
+other before they serve, so a cluster that starts as a whole never waits for ever.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class CatchUp:
 
     @ivar others: ids of all other members that are not removed.
     @ivar caught_up_with: whether this node has all that a member knew when its link came up.
-    @ivar digests: what this node holds, by kind.
-    @ivar verified: false for a joiner that has not yet compared itself with a member.
+    @ivar digests: the digests of this node's contents, by kind.
+    @ivar verified: false for a joining node that has not yet compared itself with a member.
     @ivar now_verified: called when it has.
     @ivar wait: seconds to wait for members that do not answer.
     @ivar alone: C{serve_alone}: whether to serve without them at all.
-    @ivar missing: members that were not heard; while there are any, the node is degraded.
+    @ivar missing: members that have not answered; while there are any, the node is degraded.
     @ivar done: whether requests may be served.
     """
 

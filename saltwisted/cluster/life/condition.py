@@ -1,5 +1,5 @@
 """
-How a node is: what it says of itself to the other members, and why it does not serve yet.
+The condition of a node: what it reports to the other members, and why it does not serve yet.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from saltwisted.cluster.life.catchup import CatchUp
 
 
 class RootsState(Protocol):
-    """How far the roots are."""
+    """The state of the roots."""
 
     def state(self) -> str:
         """A word for the list of members."""
@@ -30,12 +30,12 @@ class RootsState(Protocol):
 @define(kw_only=True)
 class Condition:
     """
-    Asked by the lifecycle, and by other members.
+    The lifecycle asks for it, and so do other members.
 
     @ivar is_open: whether minions are answered on both ports.
-    @ivar minions: how many are here.
+    @ivar minions: how many are connected here.
     @ivar problems: which stores cannot write, and why.
-    @ivar knowledge: what of the facts is on disk.
+    @ivar knowledge: how much of the facts is on disk.
     """
 
     uptime: Callable[[], float]
@@ -67,10 +67,10 @@ class Condition:
             return ""
         if not self.catch_up.done:
             late = ", ".join(self.catch_up.late_members())
-            return f"it takes in what it missed{f' from {late}' if late else ''}"
+            return f"it is fetching what it missed{f' from {late}' if late else ''}"
         if not self.keys.written:
-            return "it writes the keys that it took in"
-        return self.roots.waiting() or "it opens its ports"
+            return "it is writing the keys that it has received"
+        return self.roots.waiting() or "it is opening its ports"
 
     def said(self) -> list[str]:
         """Which stores cannot write, and why, in words."""

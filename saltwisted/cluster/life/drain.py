@@ -18,7 +18,7 @@ DRAIN_TIME = 10.0
 """Seconds that a node which leaves waits until others have its jobs and returns."""
 RETURN_TIME = 30.0
 """Seconds that it waits for returns of minions that run a job."""
-LEAVES = "this node leaves its cluster and takes no more jobs: give it to another member"
+LEAVES = "this node is leaving its cluster and accepts no more jobs: give it to another member"
 QUIET = 0.3
 """Seconds without anything new, after which what was under way has been written."""
 STEP = 0.05
@@ -101,7 +101,7 @@ async def drained(
 
 
 class Running(Protocol):
-    """How to ask minions what they run."""
+    """Asks minions which jobs they run."""
 
     def __call__(
         self, minions: Collection[str], answered: Callable[[str, Collection[str]], None]
@@ -110,7 +110,7 @@ class Running(Protocol):
 
 
 class Where(Protocol):
-    """Who is where; see L{saltwisted.cluster.jobs.presence}."""
+    """Which minion is where; see L{saltwisted.cluster.jobs.presence}."""
 
     def holders(self) -> Mapping[str, str]:
         """Minion to node."""
@@ -134,13 +134,13 @@ class Rows(Protocol):
 @define(kw_only=True)
 class Drain:
     """
-    Minions go elsewhere, and what they have brought here goes to the others.
+    Sends minions elsewhere, and hands what they have brought here to the others.
 
     @ivar live: ids of the minions that have a session here.
-    @ivar under_way: of some minions those that have not returned to some of the latest jobs.
-    @ivar running: asks minions what they run.
-    @ivar take_no_jobs: C{take_no_jobs(why)}: who brings one is told why.
-    @ivar answer_nobody: minions go elsewhere from then on.
+    @ivar under_way: which of some minions have not returned to some of the latest jobs.
+    @ivar running: asks minions which jobs they run.
+    @ivar take_no_jobs: C{take_no_jobs(why)}: from then on new jobs are refused with this reason.
+    @ivar answer_nobody: makes minions go elsewhere.
     """
 
     clock: Any

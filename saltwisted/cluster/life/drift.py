@@ -1,9 +1,9 @@
 """
-Compares the options that ought to be equal: at each new link, every minute, since a reload changes
-options, and when somebody asks.
+Compares the options that should be equal: at each new link, every minute (because a reload changes
+options), and on request.
 
-What differs is said in the log once, by the names of the options, and in C{status} and the metrics
-as long as it does; values, which may hold secrets, are shown to root alone (C{members --drift}).
+A difference is logged once, with the names of the options. It is in C{status} and the metrics as
+long as it lasts. Values may contain secrets, so only root can see them (C{members --drift}).
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ LOOK = 60.0
 
 class Drift:
     """
-    What the members' configurations have in common.
+    Compares the members' configurations.
 
-    @ivar told: what was said in the log: (node, option).
+    @ivar told: what has been logged: (node, option).
     """
 
     log = Logger()
@@ -62,7 +62,7 @@ class Drift:
 
     def startService(self) -> None:
         """Compare from time to time."""
-        let_go(start_on_ticks(self._ticker, LOOK), self.log, "options are not compared any more")
+        let_go(start_on_ticks(self._ticker, LOOK), self.log, "options are no longer compared")
 
     def stopService(self) -> None:
         """Compare no more."""

@@ -1,5 +1,5 @@
 """
-The gate of a member's peer port: who may come in for what.
+The gate of a member's peer port: who may connect, and for what.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Farewell(Protocol):
     """
     Tells a removed node that it is removed, and reads nothing from it.
 
-    It was away when that happened, and would serve its minions on for ever.
+    The node was away when it was removed, and would otherwise serve its minions for ever.
     """
 
     def connectionMade(self) -> None:
@@ -40,8 +40,8 @@ class Farewell(Protocol):
 @frozen(kw_only=True)
 class MemberGate:
     """
-    Decides who may come in at the peer port of a member: members for links, joining nodes while
-    there is something to join by, and removed ones to be told so.
+    Decides who may connect to the peer port of a member: members for links; joining nodes while
+    there is a token or secret to join by; and removed nodes, to be told so.
 
     @ivar key: this node's key id.
     """

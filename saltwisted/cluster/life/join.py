@@ -1,9 +1,10 @@
 """
 Joining: the member that admits, and the node that asks.
 
-The rules of the record are in L{saltwisted.domain.replica.joining}, those of tokens in
-L{saltwisted.domain.replica.tokens}. Here they meet sockets, the log and the other members: a use
-of a token is on disk here and known to every reachable member before anybody is admitted by it.
+L{saltwisted.domain.replica.joining} has the rules of the record, and
+L{saltwisted.domain.replica.tokens} those of tokens. This module connects them to sockets, the log
+and the other members: a use of a token is on disk here and known to every reachable member before
+anybody is admitted by it.
 """
 
 from __future__ import annotations
@@ -81,10 +82,10 @@ def unpack_facts(data: bytes) -> list[tuple[str, Fact]]:
 
 class RecordReader(Protocol):
     """
-    The accepting side: reads one record and not one byte more, answers, and hangs up.
+    The accepting side: reads one record and not one byte more, answers, and closes the connection.
 
-    @param answer: C{answer(record, channel, session)}: a coroutine of the reply's bytes, or
-        C{b""} to say nothing.
+    @param answer: C{answer(record, channel, session)}: a coroutine of the reply's bytes, or C{b""}
+        for no reply.
     """
 
     log = Logger()
@@ -150,15 +151,15 @@ class Admission:
 
     @ivar key: this node's key id.
     @ivar log_append: C{append(kind, body)} of the fact log.
-    @ivar identity: C{identity()} gives the cluster's key pair, C{(private, public)} PEM.
-    @ivar fingerprint: of that public key, as C{salt-key -F} shows it.
+    @ivar identity: C{identity()}: the cluster's key pair, C{(private, public)} PEM.
+    @ivar fingerprint: the fingerprint of that public key, as C{salt-key -F} shows it.
     @ivar minions: C{minions()}: how many accepted keys there are.
-    @ivar cluster_secret: of the configuration; C{""} for none.
+    @ivar cluster_secret: the option; C{""} for none.
     @ivar alarm: C{alarm(tag, data)}: an event for operators.
-    @ivar ask_peers: C{ask_peers(word, body, seconds)} gives the answers of all linked members.
-    @ivar census: C{census()}: what there is here (L{saltwisted.cluster.links.census}).
-    @ivar closed: why nobody is admitted here any more: whom a node admits just before it goes, the
-        others might never hear of.
+    @ivar ask_peers: C{ask_peers(word, body, seconds)}: the answers of all linked members.
+    @ivar census: C{census()}: the census of this node (L{saltwisted.cluster.links.census}).
+    @ivar closed: why nobody is admitted here any more: the other members might never hear of a node
+        that is admitted just before this node leaves.
     """
 
     node: str
@@ -347,7 +348,7 @@ class Admission:
         if not isinstance(node, str) or not valid_minion_id(node):
             raise DeniedError("the node's id is not valid")
         if not isinstance(port, int) or not 0 < port < 65536:
-            raise DeniedError("the node names no port")
+            raise DeniedError("the node does not name a port")
         if any(True for _ in self.membership.named(node)):
             raise DeniedError(
                 f"there is already a member {node}: remove it first (saltwisted remove "
@@ -428,7 +429,7 @@ class Admission:
 
 @define
 class Unfounded:
-    """How a node without a cluster answers those who ask by C{cluster_secret}: it has none."""
+    """How a node without a cluster answers those who prove C{cluster_secret}: it has none."""
 
     node: str
     key: str
@@ -462,7 +463,7 @@ class Unfounded:
 
 
 class Myself(SaltwistedError):
-    """The address is our own."""
+    """The address belongs to this node."""
 
 
 class _Asker(Protocol):

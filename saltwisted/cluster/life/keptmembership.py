@@ -1,5 +1,5 @@
 """
-The membership, kept beside the fact log.
+A copy of the membership beside the fact log.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ KEEP_FACTS = 1.0
 
 
 class FactFile(Protocol):
-    """Where it is kept: L{saltwisted.stores.facts.node.NodeFiles}."""
+    """Where the copy is stored: L{saltwisted.stores.facts.node.NodeFiles}."""
 
     def keep_facts(self, data: bytes) -> None:
         """Write it."""
@@ -30,10 +30,10 @@ class FactFile(Protocol):
 @define(kw_only=True)
 class KeptMembership:
     """
-    Keeps members, secrets and tokens beside the log, so that a node whose log is lost still knows
-    its cluster.
+    Keeps members, secrets and tokens beside the log, so that a node that has lost its log still
+    knows its cluster.
 
-    @ivar in_thread: C{in_thread(f)}: a call that blocks, whose result nobody wants.
+    @ivar in_thread: C{in_thread(f)}: runs a blocking call whose result nobody needs.
     """
 
     log = Logger()

@@ -1,9 +1,9 @@
 """
 The phases of a node: alone, waiting, joining, member, removed.
 
-A member is built by the role (L{saltwisted.roles.cluster}) from what is on disk; a node that joins,
-leaves or is removed stops that service, changes the disk, and builds it again. So there is
-one way into every phase, the same after a restart as while running.
+The role (L{saltwisted.roles.cluster}) builds a member from what is on disk. A node that joins,
+leaves or is removed stops that service, changes the disk, and builds the service again. So there is
+one way into every phase, the same after a restart as at run time.
 """
 
 from __future__ import annotations
@@ -60,12 +60,13 @@ APPROVAL = 2.0
 @frozen(kw_only=True)
 class Settings:
     """
-    What the configuration says of the cluster.
+    The cluster options of the configuration.
 
     @ivar node: the configured id.
     @ivar peers: C{cluster_peers}, C{host} or C{host:port}.
-    @ivar addresses: where others reach this node, if that is not the address it dials from.
-    @ivar also: other addresses of this node; in its tokens.
+    @ivar addresses: where others reach this node, if it differs from the address of its outgoing
+        connections.
+    @ivar also: other addresses of this node, for its tokens.
     @ivar serves: where minions find this node, C{host:port}.
     @ivar hosts: the addresses in all of these.
     """
@@ -85,10 +86,10 @@ class Settings:
 @frozen(kw_only=True)
 class MemberCard:
     """
-    What a member is built from.
+    The data from which a member is built.
 
-    @ivar founder: whether the cluster's first facts are still to be written.
-    @ivar facts: what came with the join.
+    @ivar founder: whether the cluster's first facts still have to be written.
+    @ivar facts: the facts that came with the join.
     @ivar again: whether this process was this member a moment ago, and knows who was away.
     """
 
@@ -101,7 +102,7 @@ class MemberCard:
 
 @define
 class Waiting:
-    """The gate of a node without a cluster: it says so to who proves C{cluster_secret}."""
+    """The gate of a node without a cluster: it says so to callers that prove C{cluster_secret}."""
 
     unfounded: Unfounded
 
@@ -131,13 +132,13 @@ class Lifecycle:
     """
     Brings a node into its phase, and from one to another.
 
-    @param build: C{build(card)} gives the member's service (C{startService}, C{stopService}, and
-        for people C{waiting}, C{problems}, C{work}, C{progress}).
-    @param local: C{local()} gives this master's own identity and minions, as found on disk:
+    @param build: C{build(card)}: the member's service (C{startService}, C{stopService}, and for
+        display C{waiting}, C{problems}, C{work}, C{progress}).
+    @param local: C{local()}: this master's own identity and minions, as found on disk:
         C{{"fingerprint", "minions"}}.
-    @ivar outside: whether the node has come to rest as one that is no member.
-    @param fatal: ends the daemon with this error, when a member that was built again cannot start.
-    @param still_starting: hears now and then why a member that starts does not serve yet.
+    @ivar outside: whether the node has settled as one that is no member.
+    @param fatal: ends the daemon with this error, if a member that was built again cannot start.
+    @param still_starting: is told from time to time why a member that starts does not serve yet.
     @param where: this node's addresses, as its network is now: fields of L{Settings}.
     """
 
@@ -379,7 +380,7 @@ class Lifecycle:
             await self._stop_member()
             self.outside = True
 
-        self._reactor.callLater(0, lambda: let_go(end(), self.log, "the end was not clean"))
+        self._reactor.callLater(0, lambda: let_go(end(), self.log, "the shutdown was not clean"))
 
     def change_identity(self, private: bytes, public: bytes) -> None:
         """The cluster has another identity key: take it, and start again with it."""
@@ -459,7 +460,7 @@ class Lifecycle:
         know it as well, and dial it: who is called by none is the first of a cluster.
         """
         end = self._reactor.seconds() + CALLED_WITHIN
-        self.waits_for = (f"a call of a member that knows it, for {CALLED_WITHIN:.0f} s",)
+        self.waits_for = (f"a call from a member that knows it, for {CALLED_WITHIN:.0f} s",)
         while self._running and not self._forced and self._reactor.seconds() < end:
             if self.port.taken_for_member:
                 self.log.warn(
@@ -701,7 +702,7 @@ class Lifecycle:
         if fingerprint != value.get("fingerprint") or (
             pinned and not is_pinned(pinned, fingerprint, file_sums(public))
         ):
-            raise DeniedError("the identity key in the answer is not the one it should be")
+            raise DeniedError("the identity key in the answer is not the expected one")
         return private, public
 
     async def _adopt(self, value: Mapping[str, Any], private: bytes, public: bytes) -> None:

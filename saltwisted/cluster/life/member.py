@@ -1,8 +1,8 @@
 """
-A node as a member: what it writes first, and what follows from what others write.
+A node as a member: what it writes first, and what it does when others write.
 
-It joins the folds of membership, tokens and secrets to the port, the links and the
-node's own files. Keys, jobs and roots are replicated beside it, over the same links.
+This connects the folds of membership, tokens and secrets to the port, the links and the node's own
+files. Keys, jobs and roots are replicated separately, over the same links.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ TICK = 30
 @define(kw_only=True)
 class ClusterMember:
     """
-    One member, from its log being open to its end.
+    One member, from the time when its log is open to its end.
 
     @ivar acts: what operators do with members.
-    @ivar roster: what members say of themselves.
-    @ivar gate: who may come in at the peer port.
+    @ivar roster: what members report about themselves.
+    @ivar gate: who may connect to the peer port.
     @ivar append: C{append(kind, body)} of the fact log.
     @ivar settled: C{settled(nodes)}: fires with the nodes that have not confirmed what this node
         has appended so far, at the latest after some seconds.
     @ivar unwritten: C{unwritten()}: why this node's disk does not take what is appended, or C{""}.
     @ivar set_slot: C{set_slot(slot)}: the last digits of new jids.
-    @ivar rights: what this node was built to do with the roots.
+    @ivar rights: the rights to the roots with which this node was built.
     """
 
     reactor: Any

@@ -1,5 +1,5 @@
 """
-Minions that are let in by a join token, and those that came by one that was used too often.
+Minions that join by a token, and those that used a token that had been used too often.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from saltwisted.wire.commands import Auth
 @frozen(kw_only=True)
 class MinionTokens:
     """
-    Lets minions in by tokens, each as often as it says, counted over all members.
+    Accepts minions by tokens, each as often as its terms allow, counted over all members.
 
     @ivar append: C{append(kind, body)} of the fact log.
     @ivar is_revoked: whether a revocation of a minion's key is known, by id and fingerprint.
     @ivar deny_minion: the act that denies an accepted key, by minion id and the beginning of its
-        fingerprint; C{None} when an operator has decided about it.
+        fingerprint; C{None} if an operator has decided about it.
     """
 
     log = Logger()

@@ -1,5 +1,5 @@
 """
-What the members of a cluster say of themselves, as this node can ask them.
+What the members of a cluster report about themselves when this node asks them.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ OWN_LAG = {"keys": 0, "returns": 0}
 @frozen(kw_only=True)
 class Roster:
     """
-    Asks the members how they are, and lists them.
+    Asks the members for their condition, and lists them.
 
     @ivar key: this node's key id.
-    @ivar status: C{status()}: what this node says of itself: plain data.
-    @ivar lags: C{lags(node)}: C{keys}, C{returns}: entries that a member has yet to have; C{None}
-        where that is not known.
-    @ivar holders: minion to the node that has it, each minion once, also one with several masters.
+    @ivar status: C{status()}: what this node reports about itself: plain data.
+    @ivar lags: C{lags(node)}: C{keys}, C{returns}: how many entries a member still lacks; C{None}
+        if that is unknown.
+    @ivar holders: minion to the node that has it; each minion once, even one with several masters.
     """
 
     key: str

@@ -1,5 +1,6 @@
 """
-The cluster's secrets: made with it, renewed in time, all made anew when a node is removed.
+The cluster's secrets: created with the cluster, renewed in time, and all replaced when a node is
+removed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from saltwisted.wire.sessionkey import SECRET_BYTES
 
 
 class Wearer(Protocol):
-    """Who shows a certificate: the peer port."""
+    """What shows a certificate: the peer port."""
 
     def wear(self, badge: Badge) -> None:
         """Show this one from now on."""
@@ -32,11 +33,11 @@ class Wearer(Protocol):
 @define(kw_only=True)
 class SecretsCare:
     """
-    Makes the versions of the cluster's secrets, and does on this node what follows from them.
+    Makes the versions of the cluster's secrets, and applies them on this node.
 
     @ivar append: C{append(kind, body)} of the fact log.
     @ivar port: the peer port.
-    @ivar end_sessions: called when session secrets are refused that counted until now.
+    @ivar end_sessions: called when session secrets are revoked that were valid until now.
     @ivar session_period: seconds after which there is a new session secret.
     """
 

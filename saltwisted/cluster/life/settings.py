@@ -1,5 +1,6 @@
 """
-What the configuration says of the cluster: what cannot work, and where this node is reached.
+The cluster options of the configuration: which combinations cannot work, and where this node is
+reached.
 """
 
 from __future__ import annotations

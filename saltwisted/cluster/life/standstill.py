@@ -1,16 +1,17 @@
 """
-Nobody is served by what a node knew before it was stopped, asleep, or cut off.
+After a pause or a cut, a node serves nobody by outdated knowledge.
 
-A pause of the reactor of over five seconds, by a clock that goes on while the machine is suspended
-(C{CLOCK_BOOTTIME}): SIGSTOP and SIGCONT, a laptop's lid, a virtual machine that was paused. The
-first request after it, which may have waited in a socket for long, closes the gate before it is
-looked at. It is opened when every member that was linked has said what it knows and all of
-that is here, or is found to be gone; at the latest after C{catchup_wait} seconds. Requests wait
-meanwhile: stock minions ask one thing at a time, and one that is never answered holds up all.
+A pause is a standstill of the reactor of over five seconds, by a clock that goes on while the
+machine is suspended (C{CLOCK_BOOTTIME}): SIGSTOP and SIGCONT, a closed laptop, a virtual machine
+that was paused. The first request after it, which may have waited in a socket for long, closes the
+gate before it is examined. The gate opens when every member that was linked has said what it knows
+and all of that is here, or when the member is found to be gone; at the latest after C{catchup_wait}
+seconds. Requests wait meanwhile: stock minions ask one thing at a time, and one unanswered request
+blocks the others.
 
 A link that comes up closes the gate in the same way for the member at its other end, until that
-has been heard or its link is gone again: what was revoked there while the two could not meet is
-obeyed from the first request on after they can.
+member has been heard or its link is gone again. So keys that were revoked there while the two could
+not meet are refused from the first request on.
 """
 
 from __future__ import annotations

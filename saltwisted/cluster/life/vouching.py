@@ -1,8 +1,8 @@
 """
-The cluster's authority as the one that vouches for the HTTP API of each node.
+The cluster's authority signs the certificates of each node's HTTP API.
 
-Clients have one certificate, the authority's, and so know every node. After the removal of a node
-there is another authority, since the one that is gone knew the key of this one.
+Clients have one certificate, the authority's, and can so verify every node. After the removal of a
+node there is another authority, because the removed node knew the key of the old one.
 """
 
 from __future__ import annotations

@@ -1,3 +1,3 @@
 """
-Links to the other members: one port, words in order, bulk beside them, logs that are shipped.
+Links to the other members: one port, ordered words, bulk bodies, and the shipping of logs.
 """

@@ -1,5 +1,5 @@
 """
-Words of a peer, and the bodies of those that come by the other connection: each in its turn.
+Words of a peer, and the bodies that arrive on the other connection, put in order.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Arrival:
 
 class Arrivals:
     """
-    Words of one name stay in order; what waits is bounded.
+    Words of one name stay in order; the queue is bounded.
 
     @param close: ends the link, with the reason.
-    @ivar expected: number of a body that has not come, to its word and what waits for it.
-    @ivar held_bytes: what words cost that wait for an earlier one.
+    @ivar expected: the number of a missing body, to its word and what waits for it.
+    @ivar held_bytes: the size of words that wait for an earlier one.
     """
 
     def __init__(self, close: Callable[[str], None]) -> None:

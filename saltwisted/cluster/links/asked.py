@@ -1,5 +1,5 @@
 """
-Questions to a peer that are on their way.
+Requests to a peer that have no answer yet.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from saltwisted.errors import RequestTimeout, TransportClosed
 
 class Asked:
     """
-    Each fires once: with its answer, or with why there is none.
+    Each fires once: with its answer, or with the reason why there is none.
 
-    @param node: who is asked.
+    @param node: the node that was asked.
     """
 
     def __init__(self, clock: Any, node: str) -> None:

@@ -1,7 +1,7 @@
 """
-What a link has beside it: its bulk connection, and a connection of its own for each stream.
+The connections beside a link: its bulk connection, and one connection for each stream.
 
-The side that dialled the link dials these, too. Each begins with what it is for, and with the name
+The side that dialled the link dials these, too. Each begins with its purpose, and with the name
 that the other side gave the link.
 """
 
@@ -32,9 +32,10 @@ attribute C{closed}, which says whether its connection is gone.
 
 class Attach(Protocol):
     """
-    The first 32 bytes of a bulk connection, then whatever it is for.
+    The first 32 bytes of a bulk connection; then its purpose decides which protocol follows.
 
-    @param find: C{find(purpose, link name)} gives the protocol, or C{None} to hang up.
+    @param find: C{find(purpose, link name)} returns the protocol, or C{None} to close the
+        connection.
     """
 
     def __init__(self, find: Callable[[bytes, bytes], Any]) -> None:
@@ -67,7 +68,7 @@ class Attach(Protocol):
 
 
 class Attached(Protocol):
-    """The dialling side of L{Attach}: says the head, then is the protocol it is for."""
+    """The dialling side of L{Attach}: sends the head, then becomes the protocol of its purpose."""
 
     def __init__(self, head: bytes, inner: Any, lost: Callable[[], None]) -> None:
         self._head = head
@@ -117,7 +118,7 @@ class Attachments:
         """Each link gets a stream of this purpose from now on; its name on the wire."""
         name = purpose.encode()
         if not 0 < len(name) <= 16 or name == PURPOSE_BULK:
-            raise ValueError(f"no name for a stream: {purpose!r}")
+            raise ValueError(f"not a valid name of a stream: {purpose!r}")
         self._streams[name] = factory
         return name
 

@@ -1,8 +1,8 @@
 """
-What a member tells one who holds a token and wants to know what would differ if it joined.
+What a member tells the holder of a token who wants to know what would differ after a join.
 
-Nothing that it could not have by joining: digests of keys and files, and the text of the
-options that ought to be equal (L{saltwisted.domain.merge}).
+It contains nothing that a join would not reveal: digests of keys and files, and the text of the
+options that should be equal (L{saltwisted.domain.merge}).
 """
 
 from __future__ import annotations

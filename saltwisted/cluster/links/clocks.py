@@ -1,5 +1,5 @@
 """
-Compares the members' clocks, for everything that is forgotten by time
+Compares the members' clocks, for everything that is pruned by time
 (L{saltwisted.domain.replica.pruning}).
 """
 
@@ -30,7 +30,7 @@ class Clocks:
     """
     A part of the service, started with the links.
 
-    @ivar rules: what the clocks say together.
+    @ivar rules: decides from all clocks together.
     @ivar on_compared: called with the seconds by which the clocks of those that are linked are
         ahead of this node's.
     """

@@ -1,9 +1,9 @@
 """
-What peers say to each other on C{sw-amp/1}, and how large it may be.
+The commands of C{sw-amp/1}, and the size limits.
 
 AMP knows three commands: a greeting, a word with a body, and a sign of life. The words themselves
-(C{facts}, C{jobs}, ...) belong to those who registered them; a link only carries them. A body above
-L{INLINE} goes by the bulk connection, and the AMP box then carries its number.
+(C{facts}, C{jobs}, ...) belong to the modules that registered them; a link only carries them. A
+body above L{INLINE} goes over the bulk connection, and the AMP box then has its number.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ NO_BULK = 0
 
 
 class PeerRefused(Exception):
-    """The peer would not or could not do it; the text says why."""
+    """The peer refused the request, or could not do it; the text says why."""
 
 
 class Hello(amp.Command):
     """
-    The first thing that the dialling side says. The answer says the same of the other side,
-    and names the link.
+    The greeting, which the dialling side sends first. The answer gives the same data about the
+    other side, and names the link.
     """
 
     arguments = [
@@ -48,7 +48,7 @@ class Hello(amp.Command):
 
 
 class Tell(amp.Command):
-    """A word that wants no answer."""
+    """A word without an answer."""
 
     arguments = [
         (b"word", amp.String()),
@@ -59,7 +59,7 @@ class Tell(amp.Command):
 
 
 class Ask(amp.Command):
-    """A word that is answered by a body."""
+    """A word whose answer is a body."""
 
     arguments = Tell.arguments
     response = [(b"body", amp.String()), (b"bulk", amp.Integer())]
@@ -67,6 +67,6 @@ class Ask(amp.Command):
 
 
 class Ping(amp.Command):
-    """Are you there? Sent when nothing else has come for a while."""
+    """A sign of life, sent when nothing else has been sent for a while."""
 
     response = []

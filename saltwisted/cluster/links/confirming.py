@@ -1,5 +1,5 @@
 """
-Who waits until the linked peers have an entry of a log on disk.
+Waits until the linked peers have an entry of a log on disk.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _Waiter:
 
 class Confirming:
     """
-    Those that wait, each for so long at most.
+    The waiting callers, each with a time limit.
 
     @param peers: what each has on disk.
     """

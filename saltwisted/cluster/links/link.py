@@ -1,10 +1,11 @@
 """
-One link to one peer: words in order, large bodies beside them, and a sign of life.
+One link to one peer: ordered words, large bodies, and a sign of life.
 
-A link is two TLS connections that live and die together: AMP for what is small, and a bulk
-connection for bodies above 32 KiB, so that ten thousand keys for a joiner never hold up a return.
-Who the peer is was settled in the handshake (L{saltwisted.transports.tls}); nothing it says
-changes that. Who is dialled, and when, is in L{saltwisted.cluster.links.peers}.
+A link is two TLS connections that live and die together: AMP for small messages, and a bulk
+connection for bodies above 32 KiB, so that ten thousand keys for a joining node never delay a
+return. The handshake has established the peer's identity (L{saltwisted.transports.tls}); nothing
+that the peer says can change it. L{saltwisted.cluster.links.peers} decides which nodes are dialled,
+and when.
 """
 
 from __future__ import annotations
@@ -148,10 +149,10 @@ class Bulk(Protocol):
 @implementer(IPushProducer)
 class Wire(amp.AMP):
     """
-    The AMP side of a link: three commands, and knowing when the peer does not read.
+    The AMP side of a link: three commands, and the detection of a peer that does not read.
 
-    One read may bring a hundred boxes. They are worked on in turns of the reactor, and while some
-    stand in line no more is read.
+    One read may bring a hundred boxes. They are processed in turns of the reactor, and while some
+    wait, no more is read.
     """
 
     def __init__(self, link: Link, clock: Any) -> None:
@@ -261,8 +262,8 @@ class Link:
     @param clock: timers.
     @param dialled: whether we dialled it.
     @param answers: word to handler, shared with all links.
-    @param owner: told C{link_up(link)}, C{link_down(link, reason)}; asked for C{cluster} (the uid
-        that both sides must share) and to open the bulk connection (C{open_bulk(link)}).
+    @param owner: gets C{link_up(link)} and C{link_down(link, reason)}; provides C{cluster} (the uid
+        that both sides must share) and opens the bulk connection (C{open_bulk(link)}).
     """
 
     log = Logger()
@@ -468,7 +469,7 @@ class Link:
             self._waiting.append((size, send))
             self._waiting_bytes += size + 64
             if self.queued > MAX_WAITING:
-                self.close("it does not read what it is sent")
+                self.close("it does not read what this node sends")
         else:
             send()
 
@@ -518,11 +519,11 @@ class Link:
             return failure
         if failure.check(SaltwistedError) is not None:
             return Failure(PeerRefused(str(failure.value)[:1000]))
-        self.log.failure("{word} of {node} failed", failure=failure, word=word, node=self.node)
+        self.log.failure("{word} from {node} failed", failure=failure, word=word, node=self.node)
         return Failure(PeerRefused("it failed; the log of that node says more"))
 
     def _grumble(self, failure: Failure, word: str) -> None:
-        self.log.failure("{word} of {node} failed", failure=failure, word=word, node=self.node)
+        self.log.failure("{word} from {node} failed", failure=failure, word=word, node=self.node)
 
     # Answers to our questions
 

@@ -1,9 +1,10 @@
 """
-The set of links: one for each member, dialled by the lower name, kept up and told about.
+The set of links: one for each member. The node with the lower name dials, keeps the link up, and
+reports changes.
 
-The membership (L{saltwisted.domain.replica.membership}) says which nodes to link to; a node that is
-removed loses its link in the same turn. No address is ever dialled that a stranger named: all
-come from the membership, which members alone write (T-PEER-5).
+The membership (L{saltwisted.domain.replica.membership}) says to which nodes there are links; a node
+that is removed loses its link in the same turn. A node never dials an address that a stranger
+named: all addresses come from the membership, which only members write (T-PEER-5).
 """
 
 from __future__ import annotations
@@ -73,11 +74,11 @@ class _Single(Factory):
 @define
 class Contact:
     """
-    A member that is to be linked to.
+    A member to which there should be a link.
 
     @ivar problem: why there is no link, for C{members}.
-    @ivar since: since when there is none.
-    @ivar is_away: whether the log says that the member is away.
+    @ivar since: since when there is no link.
+    @ivar is_away: whether the log has a line that the member is away.
     """
 
     member: Member

@@ -1,9 +1,9 @@
 """
 The peer port: one TCP port for links, bulk connections and joins.
 
-It stays open over all phases of a node (alone, joining, member); what it lets in is asked of
-its C{gate} at each connection. Until a handshake is done a connection costs one entry in a bounded
-table: TCP refuses further connections (T-PEER-5).
+It stays open over all phases of a node (alone, joining, member); its C{gate} decides about each
+connection. Until its handshake is complete, a connection costs one entry in a bounded table: TCP
+refuses further connections (T-PEER-5).
 """
 
 from __future__ import annotations
@@ -61,8 +61,9 @@ class PeerPort:
     """
     Listens for peers.
 
-    @ivar gate: asked at each connection; replaced when the node's phase changes.
-    @ivar taken_for_member: somebody has called here as members of a cluster call one another.
+    @ivar gate: decides about each connection; replaced when the node's phase changes.
+    @ivar taken_for_member: whether somebody has called here as members of a cluster call one
+        another.
     """
 
     log = Logger()

@@ -1,9 +1,9 @@
 """
-Members connect to one another's ports when somebody asks (C{saltwisted doctor}), so that a
-firewall that is open one way only is seen.
+Members connect to one another's ports on request (C{saltwisted doctor}), to find a firewall that is
+open only one way.
 
-A member is dialled at the addresses that the membership has for it and at no others, and only
-a member itself has its own ports dialled (T-PEER-5).
+A member is dialled only at the addresses that the membership has for it, and a member can only have
+its own ports dialled (T-PEER-5).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def reaches(reactor: Any, host: str, port: int) -> Deferred[bool]:
 
 class Ring:
     """
-    What this node's ports look like from the others, and theirs from here.
+    Whether this node's ports can be reached from the others, and theirs from here.
 
     @param ports: what this node listens on.
     """

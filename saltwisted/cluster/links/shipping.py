@@ -1,8 +1,8 @@
 """
 Ships one log between this node and its peers: links and timers for the machine that decides.
 
-The machine is L{saltwisted.domain.replica.ship}. It is the same for the fact log and
-the job log; what the entries mean is not known here.
+The machine is L{saltwisted.domain.replica.ship}. It is the same for the fact log and the job log;
+this module does not know what the entries mean.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class Shipping:
     """
     Drives the machine of one log. A part of a service: started after the log, stopped before it.
 
-    @ivar machine: what is known of each peer; for questions.
+    @ivar machine: what is known of each peer; for queries.
     @ivar on_refused: called with C{(peer, by_peer)}: somebody was away for too long.
-    @ivar on_differs: called with C{(peer, kind)}: equal knowledge, different content.
+    @ivar on_differs: called with C{(peer, kind)}: equal knowledge, different contents.
     @ivar on_news: called after every event with no argument: knowledge of peers may have changed.
     """
 

@@ -1,3 +1,3 @@
 """
-Roots in step: from one node's working tree to those of the others.
+Replication of the roots, from one node's working tree to those of the others.
 """

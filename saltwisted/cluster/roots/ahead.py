@@ -1,9 +1,9 @@
 """
-What a share does before a batch is there: large files are read while the look goes on, and new
-contents are told to the peers, which fetch them while the rest is looked at, and the batch is made.
+What a share does before a batch exists: it reads large files while the scan goes on, and offers new
+contents to the peers, which fetch them while the rest is scanned and the batch is made.
 
-An offer promises nothing. What came of one and is in no batch in the end is forgotten like every
-content that nothing refers to; what was not fetched is asked for when its batch comes.
+An offer promises nothing. Offered contents that end up in no batch are forgotten, like every
+content without references. Contents that were not fetched are requested when their batch arrives.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ MOST_OFFERED = 5000
 
 class RootAhead:
     """
-    Reactor thread only, but for what says otherwise.
+    Reactor thread only, unless stated otherwise.
 
-    @param core: of the share whose contents they are.
-    @param arrived: a batch may be complete now.
+    @param core: the core of the share whose contents they are.
+    @param arrived: called when a batch may be complete.
     """
 
     log = Logger()
@@ -142,7 +142,7 @@ class RootAhead:
         def done(error: SaltwistedError | None) -> None:
             self._coming -= total
             if error is not None:
-                self.log.debug("roots: an offer came to nothing: {error}", error=str(error))
+                self.log.debug("roots: an offer failed: {error}", error=str(error))
             self._arrived()
 
         let_go(

@@ -1,6 +1,6 @@
 """
-What a share tells a peer that asks: the changes which that peer lacks, one of them written out, or
-all that is here. Nothing of this changes anything here.
+A share's answers to a peer: the changes that the peer lacks, one of them in full, or everything
+that is here. None of this changes anything here.
 """
 
 from __future__ import annotations

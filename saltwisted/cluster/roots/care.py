@@ -1,8 +1,8 @@
 """
-What a share does for its own health: it reads everything again within a week, becomes like its
-peers where a fault has made it another, and lets files that change all the time wait.
+How a share keeps itself healthy: it reads everything again within a week, corrects itself if a
+fault has made it differ from its peers, and lets files that change all the time wait.
 
-What is found is an alarm, shown in C{roots status} and on the bus.
+Each finding is an alarm, shown in C{roots status} and on the bus.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ class RootCare:
     """
     Reactor thread only.
 
-    @param core: of the share whose health it is.
-    @param lost: contents that the disk has lost are to be fetched again: digest to size.
-    @ivar rotten: files that are not what was committed, though nobody is said to have written them.
+    @param core: the core of the share.
+    @param lost: fetches contents again that the disk has lost: digest to size.
+    @ivar rotten: files that differ from what was committed, although nobody seems to have written
+        them.
     """
 
     log = Logger()
@@ -72,7 +73,7 @@ class RootCare:
         self._timer = self._clock.callLater(DEEP_EVERY * self._owner.host.jitter(), self._deep)
         d = Deferred.fromCoroutine(self._look(self._part))
         self._part += 1
-        let_go(d, self.log, "roots: the deep look at {share} failed", share=self._core.name)
+        let_go(d, self.log, "roots: the weekly check of {share} failed", share=self._core.name)
 
     async def _look(self, part: int) -> None:
         await self.look_at_index(part)

@@ -1,6 +1,6 @@
 """
-What a share asks its peers for: changes that did not come by themselves, the whole state of a peer
-that has forgotten the changes, and contents that its own disk has lost.
+What a share requests from its peers: changes that did not arrive by themselves, the whole state of
+a peer that has forgotten the changes, and contents that its own disk has lost.
 """
 
 from __future__ import annotations

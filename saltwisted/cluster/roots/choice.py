@@ -1,5 +1,5 @@
 """
-Which share, path or version an operation of the roots is about.
+Which share, path or version an operation on the roots means.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from saltwisted.errors import StoreError
 
 
 class RootChoice:
-    """What arguments choose among the roots of this node."""
+    """Finds by arguments among the roots of this node."""
 
     def __init__(self, sync: RootSync) -> None:
         self._sync = sync

@@ -1,5 +1,5 @@
 """
-The clocks of the peers, as far as they said what they show: whether this node's own is wrong.
+The clocks of the peers, as far as they have reported them: whether this node's own clock is wrong.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class PeerClocks:
     """
     By how much each peer's clock is ahead of this node's.
 
-    @param event: tells of it on the bus.
+    @param event: reports it on the bus.
     @ivar problem: what is wrong with this node's clock; empty if nothing is.
     """
 

@@ -1,8 +1,8 @@
 """
-How a share makes a new generation of its own: versions are stored, and told to the peers at once.
+How a share makes a new generation of its own: it stores versions, and tells the peers at once.
 
-What is to be committed is for others to say: L{saltwisted.cluster.roots.edits} (what people did to
-the tree), L{saltwisted.cluster.roots.orders} (what operators ask for).
+Other modules decide what is committed: L{saltwisted.cluster.roots.edits} (what people did to the
+tree) and L{saltwisted.cluster.roots.orders} (what operators ask for).
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ MOST_HOT = 100
 
 class RootCommit:
     """
-    All of it under the lock.
+    All of it runs under the lock.
 
-    @param then: what is to be done about the conflicts of a commit.
-    @ivar approved: by whom what is committed now is approved; empty for nobody.
-    @ivar failures: how often the disk has refused a commit or what belongs to it.
+    @param then: handles the conflicts of a commit.
+    @ivar approved: who approved what is being committed now; empty for nobody.
+    @ivar failures: how often the disk has refused a commit, or something that belongs to it.
     """
 
     log = Logger()

@@ -1,9 +1,9 @@
 """
-What may be asked about roots: their rows of the table of operations.
+The operations on roots: their rows of the table of operations.
 
 On the control socket they are the operation C{roots}, with the word under C{do}. Each answer is
-plain data. All are for root and the master's own user alone. How answers are shown is in
-L{saltwisted.cli.roots}.
+plain data. All are only for root and the master's own user. L{saltwisted.cli.roots} displays the
+answers.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ ASK_AGAIN = 0.5
 
 class RootControl:
     """
-    The operations of the roots: their rows, and those that change something.
+    The operations on roots: their rows, and those operations that change something.
 
     @param clock: the reactor.
-    @param commits: of git, which is asked as one more share.
-    @param written: who asks the members whether their working trees are written.
+    @param commits: the commits of git, which are treated as one more share.
+    @param written: asks the members whether their working trees are written.
     """
 
     log = Logger()

@@ -1,11 +1,10 @@
 """
 What the parts of one share have in common: its store and its tree, the lock under which both are
-touched, its timers, and what it says of itself.
+used, its timers, and its status.
 
-Nothing is decided here. The parts stand above: what is heard of the tree (C{watch}), what
-becomes of it (C{look}, C{edits}, C{commit}), what peers send (C{inbox},
-C{catchup}, C{join}), and what is written to the tree (C{write});
-L{saltwisted.cluster.roots.share} introduces them to one another.
+Nothing is decided here. The parts are above: reports about the tree (C{watch}), what is done about
+them (C{look}, C{edits}, C{commit}), what peers send (C{inbox}, C{catchup}, C{join}), and what is
+written to the tree (C{write}). L{saltwisted.cluster.roots.share} connects them.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ GRACE = 1.0
 
 @frozen
 class Settings:
-    """Times of a share, in seconds; see C{cluster_roots}."""
+    """The times of a share, in seconds; see C{cluster_roots}."""
 
     quiet: float = 0.05
     quiet_most: float = 2.0
@@ -55,7 +54,7 @@ class Settings:
 
 
 class Owner(Protocol):
-    """What a share asks of the roots service of its node, L{saltwisted.cluster.roots.sync}."""
+    """What a share needs from the roots service of its node, L{saltwisted.cluster.roots.sync}."""
 
     host: Host
     streams: RootStreams
@@ -85,15 +84,15 @@ class ShareCore:
     @param folder: where the store is.
     @param tree: the directory that people edit.
     @param consider: looks for what this node lacks, see L{saltwisted.cluster.roots.catchup}.
-    @ivar ready: whether what is here is the whole of what the cluster has.
-    @ivar suspended: why local changes are not taken; empty if they are.
-    @ivar coming: contents that were asked for and are not here yet.
-    @ivar lock: held by who touches index or tree.
-    @ivar aside: held by work that may be done beside that, until the store is closed.
+    @ivar ready: whether everything that the cluster has is here.
+    @ivar suspended: why local changes are not accepted; empty if they are.
+    @ivar coming: contents that were requested and are not here yet.
+    @ivar lock: held by code that uses index or tree.
+    @ivar aside: held by work that may run at the same time, until the store is closed.
     @ivar held: deletions that wait for an approval: path to the entry that is gone.
-    @ivar answered: members that have read our greeting in this life, and know no more of us than
+    @ivar answered: members that have read our greeting since the start, and know no more of us than
         we do.
-    @ivar last_error: for people; empty after the next success.
+    @ivar last_error: for display; empty after the next success.
     """
 
     log = Logger()

@@ -1,8 +1,8 @@
 """
-Paths that something was said about, and that nobody has looked at since.
+Paths that were reported as changed, and that have not been scanned since.
 
-What the kernel said of each is kept: an event that tells of a file's end says nothing new
-where there is none, and the events of our own writing are told from those of a user. Pure.
+What the kernel said about each is kept: an event that reports a file's end says nothing new if
+there is none, and the events of our own writing are told apart from those of a user. Pure.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LOOK = 1
 
 
 class Dirty:
-    """The paths, each with the bits of all that was said of it."""
+    """The paths, each with the bits of everything that was reported about it."""
 
     def __init__(self) -> None:
         self._masks: dict[bytes, int] = {}

@@ -1,8 +1,8 @@
 """
 What people did to the working tree of a share, as versions.
 
-Deletions that go too far are held for an approval; what a node did that may not write is
-kept as a conflict, and undone.
+Deletions that go too far are held for an approval. Changes on a node that may not write are kept as
+a conflict, and undone.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ LARGE_AGAIN = 1.0
 
 class RootEdits:
     """
-    All of it under the lock, but for the reading of large files.
+    All of it runs under the lock, except the reading of large files.
 
-    @ivar brake: what too many deletions are.
+    @ivar brake: decides how many deletions are too many.
     """
 
     log = Logger()

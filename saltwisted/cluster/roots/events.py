@@ -1,5 +1,5 @@
 """
-What the kernel tells of the working tree of a share.
+The kernel's events about the working tree of a share.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class TreeEvents:
     """
     Reactor thread only.
 
-    @param changed: told the path and the mask of each event, of the bits of inotify.
-    @param lost: told that the kernel has lost events.
-    @ivar running: whether the kernel tells of changes.
+    @param changed: called with the path and the mask of each event, in the bits of inotify.
+    @param lost: called when the kernel has lost events.
+    @ivar running: whether the kernel reports changes.
     """
 
     log = Logger()

@@ -1,8 +1,8 @@
 """
-Objects that this node lacks, asked for as fast as it can store them.
+Objects that this node lacks, requested as fast as it can store them.
 
-They are pulled: only so many bytes at a time are asked for as this node is ready to hold, which is
-the flow control. What comes and was not asked for, or is not what its digest says, is against the
+They are pulled: this node requests only as many bytes at a time as it is ready to hold, which is
+the flow control. An object that was not requested, or that does not match its digest, breaks the
 rules.
 """
 
@@ -55,7 +55,7 @@ def _weight(want: Want) -> int:
 
 @frozen
 class Coming:
-    """How many contents have come of those that are fetched, and how many bytes."""
+    """How many of the requested contents have arrived, and how many bytes."""
 
     done: int
     of: int
@@ -66,12 +66,12 @@ class Coming:
 @define(eq=False)
 class Fetch:
     """
-    Objects on their way here, and the window: what of them is asked for by now.
+    Objects on their way here, and the window: which of them have been requested so far.
 
-    @ivar waiting: not asked for yet, the small ones first.
-    @ivar asked: digest to what was asked, and C{bytes_asked} of them.
-    @ivar count: how many there are in all, and C{size} bytes of them.
-    @ivar came: how many are here, and C{bytes_came} bytes of them.
+    @ivar waiting: not requested yet, small ones first.
+    @ivar asked: digest to what was requested, and C{bytes_asked} of them.
+    @ivar count: how many there are in total, and C{size} bytes of them.
+    @ivar came: how many have arrived, and C{bytes_came} bytes of them.
     """
 
     share: str
@@ -121,7 +121,7 @@ class Fetch:
 
 
 class Requests(Protocol):
-    """What a stream is to what fetches objects by it."""
+    """What a stream provides to the code that fetches objects through it."""
 
     node: str
     closed: bool
@@ -132,10 +132,10 @@ class Requests(Protocol):
 
 class ObjectFetcher:
     """
-    The objects that are fetched by one stream. Reactor thread only.
+    The objects that are fetched through one stream. Reactor thread only.
 
     @param pool: runs a blocking call.
-    @param intake: stores what comes.
+    @param intake: stores objects as they arrive.
     """
 
     def __init__(
@@ -261,7 +261,7 @@ class ObjectFetcher:
             if found is not None:
                 fetch = found[0]
                 self._fetches.remove(fetch)
-                fetch.done.errback(StoreError("the peer has not got an object", value[1].hex()))
+                fetch.done.errback(StoreError("the peer does not have an object", value[1].hex()))
         else:
             raise Forbidden("data")
 

@@ -1,5 +1,5 @@
 """
-Whose tree is the first, where no member has one.
+Whose tree comes first if no member has one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FOUND_AFTER = 10.0
 
 
 class BlankShare(Protocol):
-    """What a share without a tree is."""
+    """A share without a tree."""
 
     @property
     def ready(self) -> bool:
@@ -37,7 +37,7 @@ class BlankShare(Protocol):
 
 class Founding:
     """
-    The shares that have never had a tree. A member's comes first, if one has any.
+    The shares that have never had a tree. If a member has one, that tree comes first.
 
     @param streams: those of this node.
     """

@@ -1,5 +1,5 @@
 """
-Who waits for whole roots before minions are served.
+Waits for complete roots before minions are served.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ STEP = 0.02
 
 class RootsGate:
     """
-    The last part before minions are served: a joiner waits until it has the cluster's roots.
+    The last part before minions are served: a joining node waits until it has the cluster's roots.
 
-    A node that has served before does not wait: what it has committed is a whole generation.
+    A node that has served before does not wait: what it has committed is a complete generation.
     """
 
     log = Logger()

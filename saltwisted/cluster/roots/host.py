@@ -1,5 +1,5 @@
 """
-What a node lends to its roots, and the rights that go by it.
+What a node provides to its roots, and the rights that apply.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from saltwisted.stores.roots.filework import Helper
 @frozen(kw_only=True)
 class Host:
     """
-    Its name, its threads, its clocks and dice, and who else there is.
+    The node's name, its threads, clocks and dice, and the other members.
 
     @ivar node: this node's id.
     @ivar pool: runs a blocking call, C{pool(function, *args) -> Deferred}.
     @ivar fire: C{fire(tag, data)} on the bus.
     @ivar members: the ids of the other members, reachable or not.
-    @ivar cluster: which cluster this node belongs to; an index of another one does not count.
-    @ivar may: C{may(node, right)}: what the membership says that a member may do, this node too.
-    @ivar helper: reads and makes many small files in another process; see
+    @ivar cluster: the cluster of this node; an index of another cluster does not count.
+    @ivar may: C{may(node, right)}: whether the membership allows a member, or this node, to do
+        something.
+    @ivar helper: reads and creates many small files in another process; see
         L{saltwisted.stores.roots.filework}.
     """
 

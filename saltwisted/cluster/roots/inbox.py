@@ -1,9 +1,9 @@
 """
 Batches that peers have sent to a share, until they are applied.
 
-A batch waits here until what it depends on and what it needs is here, and until nothing holds it
-(the brake, the limits). Then it is committed (minions see it), acknowledged to all peers, and
-written to the working tree.
+A batch waits here until everything that it depends on and needs has arrived, and until nothing
+holds it (the brake, the limits). Then it is committed (minions see it), acknowledged to all peers,
+and written to the working tree.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ GIVE_UP = 60.0
 @define(eq=False)
 class Pending:
     """
-    A batch that came and is not applied yet.
+    A batch that has arrived and is not applied yet.
 
-    @ivar lacks: whether contents were not here when it was last looked.
-    @ivar expects: one of them that was coming then.
+    @ivar lacks: whether contents were missing at the last check.
+    @ivar expects: one of them that was on its way then.
     """
 
     batch: Batch
@@ -368,7 +368,7 @@ class RootInbox:
                     self._core.owner.host.pool, self._core.tree.writer.drop_prepared
                 ),
                 self.log,
-                "roots: {share}: what was prepared stays",
+                "roots: {share}: prepared files were not removed",
                 share=self._core.name,
             )
 

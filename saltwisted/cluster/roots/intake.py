@@ -1,5 +1,5 @@
 """
-What has come of objects, stored one after the other; while much of it waits, nothing more is read.
+Stores parts of objects in the order of their arrival. While too much waits, nothing more is read.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WINDOW = 8 * 1024 * 1024
 
 
 class Reading(Protocol):
-    """What a stream is to what stores its objects."""
+    """What a stream provides to the code that stores its objects."""
 
     closed: bool
 
@@ -34,9 +34,9 @@ class Reading(Protocol):
 
 class Intake:
     """
-    The one writer of a stream's objects: so slices stay in order. Reactor thread only.
+    The only writer of a stream's objects, so that slices stay in order. Reactor thread only.
 
-    @ivar is_full: whether too much waits to be stored; it is less again when half of it is.
+    @ivar is_full: whether too much waits to be stored; false again when half of it is stored.
     """
 
     log = Logger()

@@ -1,8 +1,8 @@
 """
-How a share comes to the tree of its cluster: the first time, after another cluster, and when what
-this node wrote can never become part of it.
+How a share gets the tree of its cluster: the first time, after it was in another cluster, and when
+changes of this node can never become part of it.
 
-Until the whole of it is here, nothing is served, and nothing is written to the working tree.
+Until all of it is here, nothing is served, and nothing is written to the working tree.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ class RootJoin:
         before = store.database.get("cluster")
         if cluster and before not in (None, cluster):
             self.log.info(
-                "roots: {share}: another cluster than before; its tree comes first", share=core.name
+                "roots: {share}: this is another cluster than before; its tree comes first",
+                share=core.name,
             )
             root = store.database.get("root")
             store.close()

@@ -1,10 +1,11 @@
 """
-One stream of roots with one peer: its messages, in and out, and what the peer says of itself.
+One stream of roots with one peer: its messages in both directions, and what the peer says about
+itself.
 
-Control messages go at once; what the peer has asked for only while the transport takes more
-(L{saltwisted.cluster.roots.sending}), so that an edit never waits behind a large file. What this
-node asks for is in L{saltwisted.cluster.roots.fetching}. A peer that breaks the rules is told why,
-and the stream is closed.
+Control messages are sent at once. What the peer has requested is sent only while the transport
+takes more (L{saltwisted.cluster.roots.sending}), so that an edit never waits behind a large file.
+L{saltwisted.cluster.roots.fetching} has the requests of this node. A peer that breaks the rules is
+told why, and the stream is closed.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class RootLink(Protocol):
 
     @param owner: the service: C{hello() -> value}, C{link_up(link)}, C{link_down(link)},
         C{received(link, kind, share, body)} and C{store(share)}; C{pool(function, *args)}.
-    @ivar peer: what the peer has said of itself.
+    @ivar peer: what the peer has said about itself.
     @ivar objects: fetches what this node lacks.
     """
 

@@ -1,6 +1,6 @@
 """
-What must not be forgotten: the generations of jobs that have not returned and of runs that live, on
-whichever node. Of jobs all nodes know by their pins; of its runs each node tells the others.
+What must not be forgotten: the generations of jobs that have not returned and of runs that go on,
+on any node. All nodes know those of jobs by the pins; each node tells the others about its runs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class RootLiving:
     """
     Reactor thread only.
 
-    @param commits: what is served of git, and was.
+    @param commits: the commits of git that are or were served.
     """
 
     log = Logger()
@@ -41,7 +41,11 @@ class RootLiving:
     def begin(self) -> None:
         """From now on nothing that is used is forgotten."""
         self._commits().on_use(self._used)
-        let_go(self._saying.start(SAY_EVERY, now=False), self.log, "living runs are not told")
+        let_go(
+            self._saying.start(SAY_EVERY, now=False),
+            self.log,
+            "the list of current runs is no longer sent",
+        )
 
     def end(self) -> None:
         """Tell nothing any more."""

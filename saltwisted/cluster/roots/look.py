@@ -1,9 +1,9 @@
 """
-How a share looks at its working tree: at what something was said about, and at everything now and
-then.
+How a share scans its working tree: paths that were reported as changed, and from time to time
+everything.
 
-What was found is committed by L{saltwisted.cluster.roots.edits}; when to look is for
-L{saltwisted.cluster.roots.watch} to say. A root that cannot be trusted is not looked at.
+L{saltwisted.cluster.roots.edits} commits what was found, and L{saltwisted.cluster.roots.watch}
+decides when to scan. A root that cannot be trusted is not scanned.
 """
 
 from __future__ import annotations
@@ -54,12 +54,13 @@ MOST_LAYERS = 8
 
 class RootLook:
     """
-    All of it under the lock, but for what says otherwise.
+    All of it runs under the lock, unless stated otherwise.
 
-    @ivar scans: how often everything was looked at.
-    @ivar scan_seconds: how long the last such look took.
+    @ivar scans: how often everything was scanned.
+    @ivar scan_seconds: how long the last such scan took.
     @ivar skipped: paths that do not take part, and why.
-    @ivar unread: those of them that should, but the system does not let us read or keep them.
+    @ivar unread: those of them that should take part, but that the system does not let us read or
+        store.
     """
 
     log = Logger()

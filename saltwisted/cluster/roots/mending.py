@@ -18,7 +18,7 @@ from saltwisted.stores.roots.served import Shared
 
 
 class Mending:
-    """Each is mended once at a time, however many ask for it."""
+    """Each is repaired only once at a time, however many callers ask for it."""
 
     log = Logger()
 

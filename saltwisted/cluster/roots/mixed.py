@@ -1,6 +1,6 @@
 """
-Jobs whose minions were served other trees than the job's own: each such case is a mark, which all
-nodes have (word C{roots-mixed}), on their disks too.
+Jobs whose minions were served other trees than the job's own. Each such case is a mark, which all
+nodes have (word C{roots-mixed}), also on their disks.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class RootMixed:
     """
     Reactor thread only.
 
-    @param marks: their file.
+    @param marks: the file of marks.
     """
 
     log = Logger()

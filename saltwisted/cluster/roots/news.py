@@ -1,5 +1,6 @@
 """
-What the roots of a node tell others on it: events on the bus, lines of the log, and who listens.
+What the roots of a node report on the node: events on the bus, lines of the log, and calls to
+listeners.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ class RootNews:
     Reactor thread only.
 
     @param fire: C{fire(tag, data)} on the bus.
-    @ivar on_generation: told the name of a share that has a new generation.
-    @ivar on_stranded: of one that has to start again, with all that uses it.
-    @ivar on_damaged: of one whose index is put aside when it is opened again.
-    @ivar on_left_out: told the directory of a share that could not be opened.
+    @ivar on_generation: called with the name of a share that has a new generation.
+    @ivar on_stranded: called with a share that has to start again, with everything that uses it.
+    @ivar on_damaged: called with a share whose index is moved aside when it is opened again.
+    @ivar on_left_out: called with the directory of a share that could not be opened.
     """
 
     log = Logger()

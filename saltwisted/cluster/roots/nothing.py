@@ -1,5 +1,5 @@
 """
-What stands where git serves no files.
+A replacement for nodes on which git serves no files.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from saltwisted.errors import NotKept
 
 
 class NoCommits:
-    """Where git serves no files."""
+    """Git serves no files."""
 
     digest = b""
 

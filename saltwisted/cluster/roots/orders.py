@@ -1,5 +1,5 @@
 """
-What operators tell a share to do: approve, restore, accept, rollback, resolve.
+What operators tell a share to do: approve, restore, accept, roll back, resolve.
 """
 
 from __future__ import annotations

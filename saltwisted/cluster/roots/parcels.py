@@ -1,9 +1,9 @@
 """
-Objects as they travel: packs of small ones, slices and deltas of large ones.
+Objects in transit: packs of small ones, slices and deltas of large ones.
 
-Made from the contents of one store, and made into contents of another. All of this blocks, and is
-called in the pool. What is asked for when is decided in L{saltwisted.cluster.roots.fetching}, what
-is sent when in L{saltwisted.cluster.roots.sending}.
+They are made from the contents of one store, and become contents of another. All of this blocks,
+and is called in the pool. L{saltwisted.cluster.roots.fetching} decides what is requested when, and
+L{saltwisted.cluster.roots.sending} what is sent when.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Want:
     """
     An object that this node lacks.
 
-    @ivar base: the digest of an earlier version, which is here; empty if none is.
+    @ivar base: the digest of an earlier version that is here; empty if there is none.
     @ivar offset: how much of it is here.
     """
 
@@ -74,12 +74,12 @@ class Want:
 @define
 class Outgoing:
     """
-    An object that a peer has asked for.
+    An object that a peer has requested.
 
     @ivar size: -1 if it is not here.
     @ivar base: the digest of an earlier version that the peer has; empty if it has none.
     @ivar offset: how much of it the peer has.
-    @ivar squeezable: whether compressing it is worth while, once that was tried.
+    @ivar squeezable: whether compression is worthwhile, once that was tried.
     @ivar slices: those that were read ahead, as frames.
     @ivar coming: those that are being read.
     """
@@ -97,10 +97,10 @@ class Outgoing:
 @define
 class Growing:
     """
-    A large object that arrives in slices; hashed as it comes.
+    A large object that arrives in slices; it is hashed as they arrive.
 
     @ivar at: where the next slice begins.
-    @ivar slices: those that have come and are not being written yet.
+    @ivar slices: those that have arrived and are not being written yet.
     @ivar waiting: bytes of these.
     """
 

@@ -1,8 +1,8 @@
 """
-Pillars on a node without them: its minions get theirs by way of a member that has them.
+Pillars on a node without pillars: its minions get them through a member that has them.
 
-Who has them is in the membership. What comes back is sealed for the minion's key, and passes
-through here unread.
+The membership says which members have pillars. The answer is sealed for the minion's key, and
+passes through here unread.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ ANSWER_TIME = 60.0
 
 
 class Trees(Protocol):
-    """What pillars are compiled from here; see L{saltwisted.cluster.roots.pillarviews}."""
+    """
+    The trees from which pillars are compiled on this node; see
+    L{saltwisted.cluster.roots.pillarviews}.
+    """
 
     def generation(self) -> int:
         """Changes when it is replaced as a whole."""
@@ -87,12 +90,12 @@ class PillarRelay:
                 continue
             self._counters["pillar:elsewhere"] += 1
             return sealed
-        why = "; ".join(problems) or "no member that has pillars is reached"
+        why = "; ".join(problems) or "no member with pillars can be reached"
         raise TransportClosed(f"this node has no pillars: {why}")
 
     async def _asked(self, node: str, body: bytes) -> bytes:
         if self.elsewhere:
-            raise PeerRefused("there are no pillars here, either")
+            raise PeerRefused("this node has no pillars either")
         if not self._ready():
-            raise PeerRefused("not all pillars are here yet")
+            raise PeerRefused("this node does not have all pillars yet")
         return await self._answer(body)

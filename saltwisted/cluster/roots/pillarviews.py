@@ -1,5 +1,5 @@
 """
-Directories of committed pillar roots for the workers, made again at each generation.
+Directories of committed pillar roots for the workers, recreated at each generation.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from saltwisted.transports.deferreds import let_go
 
 class PillarViews:
     """
-    A part of the service. Started before the shares: it hears of their first generation.
+    A part of the service. It starts before the shares, to be informed of their first generation.
 
-    @param folder: where the indexes of the shares are.
+    @param folder: the directory of the shares' indexes.
     @param run: runs a blocking call in a thread.
     """
 

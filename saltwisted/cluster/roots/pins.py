@@ -1,12 +1,12 @@
 """
-What the master asks about generations: which one a job gets, and what a minion is served.
+The master's questions about generations: which one a job gets, and what a minion is served.
 
-A pin is told to all nodes (word C{roots-pin}) before the job is, since a minion may ask any, and
-again to each node that is linked later. A node that has not got the tree brings it
-(L{saltwisted.cluster.roots.trees}); where it cannot in time, the minion is served the newest, and
-the job is marked as I{mixed} on all nodes (L{saltwisted.cluster.roots.mixed}).
+A pin is sent to all nodes (word C{roots-pin}) before the job is, because a minion may ask any of
+them, and again to each node that is linked later. A node without the tree fetches it
+(L{saltwisted.cluster.roots.trees}). If it cannot do so in time, the minion is served the newest
+generation, and the job is marked as I{mixed} on all nodes (L{saltwisted.cluster.roots.mixed}).
 
-Commits of git are one more tree beside those of directories, by the name L{GIT}.
+The commits of git are one more tree besides those of directories, under the name L{GIT}.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ PATIENCE = 30.0
 
 class RootPins:
     """
-    Reactor thread only; a part of the service, for its file of marks.
+    Reactor thread only; a part of the service, because of its file of marks.
 
     @ivar newest: the file server of the newest generations.
-    @param view: makes a file server over these generations, and this source of git (C{None} for the
-        newest commits): C{view({share: generation}, source)}.
-    @param path: where it is written down which trees a generation was.
+    @param view: creates a file server over these generations, and this source of git (C{None} for
+        the newest commits): C{view({share: generation}, source)}.
+    @param path: the file that records the trees of each generation.
     @param of_roots: whether minions are served directories at all.
-    @param commits: what is served of git, and was.
+    @param commits: the commits of git that are or were served.
     """
 
     log = Logger()
@@ -143,7 +143,7 @@ class RootPins:
             if share is None or not (
                 share.trees.get(digest) or await share.trees.bring(digest, node)
             ):
-                raise DeniedError(f"generation {generation!r}: {name} keeps its tree no longer")
+                raise DeniedError(f"generation {generation!r}: {name} no longer keeps its tree")
         self._choose(jid, digests)
         return self._pins.others(minions, digests, self._clock.seconds())
 
@@ -376,4 +376,4 @@ async def _of_run(ran: RootRan, commits: IEarlierCommits, generation: str) -> by
 async def _have(commits: IEarlierCommits, generation: str, digest: bytes) -> None:
     """@raises NotKept: its commits cannot be had."""
     if not await commits.bring(digest, ""):
-        raise NotKept(f"generation {generation!r}: no node in reach has its commits")
+        raise NotKept(f"generation {generation!r}: no connected node has its commits")

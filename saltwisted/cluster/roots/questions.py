@@ -1,7 +1,7 @@
 """
-What may be asked about roots without changing anything.
+Questions about roots that change nothing.
 
-Each answer is plain data; how it is shown is in L{saltwisted.cli.roots}.
+Each answer is plain data; L{saltwisted.cli.roots} displays it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SHOWN = 64 * 1024
 
 
 class RootQuestions:
-    """The operations that look."""
+    """The operations that only read."""
 
     def __init__(self, sync: RootSync, chosen: RootChoice) -> None:
         self._sync = sync

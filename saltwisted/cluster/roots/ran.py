@@ -1,11 +1,11 @@
 """
-Which trees the generation of a job or a run was, on every node and on its disk: so that something
-may be run on it again, by its name.
+Which trees made up the generation of a job or a run, on every node and on its disk, so that
+something can be run on that generation again, by its name.
 
-A node tells all others when it runs something on a generation for the first time (word
-C{roots-ran}), each minute again for as long as the run lives, and each that is linked later of all
-that it knows. What lives is not forgotten for younger ones, so that whoever takes a run over can go
-on with it.
+When a node runs something on a generation for the first time, it tells all others (word
+C{roots-ran}), and again each minute as long as the run goes on. It tells each node that is linked
+later everything that it knows. Generations of runs that go on are not forgotten in favour of
+younger ones, so that another node that takes the run over can continue it.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class RootRan:
     """
     Reactor thread only.
 
-    @param path: where it is written down; nowhere if empty.
-    @param pins: of jobs that have not returned.
+    @param path: the file that records them; empty for none.
+    @param pins: the pins of jobs that have not returned.
     """
 
     log = Logger()
@@ -134,7 +134,7 @@ class RootRan:
         self._timer = None
         rows = [[name, digests] for name, digests in self._known.items()]
         let_go(
-            self._sync.host.pool(_put, self._path, rows), self.log, "roots: what ran is not kept"
+            self._sync.host.pool(_put, self._path, rows), self.log, "roots: what ran was not stored"
         )
 
     def _linked(self, link: IPeerLink, up: bool) -> None:

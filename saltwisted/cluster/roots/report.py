@@ -1,5 +1,5 @@
 """
-What the roots of a node say of themselves: which trees are here, what is missing, what is done.
+The status of a node's roots: which trees are here, what is missing, what is being done.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class RootReport:
     """
     Changes nothing.
 
-    @ivar waits: each says whether what it has to do before this node may serve is done.
+    @ivar waits: each says whether its work that this node needs before it may serve is done.
     """
 
     def __init__(self, host: Host, shares: Mapping[str, RootShare], streams: RootStreams) -> None:
@@ -67,11 +67,11 @@ class RootReport:
             if not share.ready:
                 why = share.core.suspended
                 if why in ("", STARTING):
-                    why = "the cluster's tree is not whole here yet"
+                    why = "the cluster's tree is not complete here yet"
                 found.append(f"{name} ({why})")
         if found:
             return "it waits for roots: " + ", ".join(found)
-        return "" if self.complete else "it lays out the pillar roots"
+        return "" if self.complete else "it is writing the pillar roots"
 
     # -- what peers lack, and what they have more
 

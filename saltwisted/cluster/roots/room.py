@@ -1,5 +1,5 @@
 """
-How much of the disk a node's roots may take.
+How much of the disk a node's roots may use.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from saltwisted.stores.roots.objects import ContentStore
 
 class Room:
     """
-    The limits that were configured, held against what is there.
+    The configured limits, compared with the space that is there.
 
     @param options: the C{cluster_roots} map of the configuration.
     """

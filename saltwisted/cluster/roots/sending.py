@@ -1,7 +1,7 @@
 """
-What a peer has asked for, sent while its stream takes more: small objects before large ones.
+What a peer has requested, sent while its stream takes more: small objects before large ones.
 
-Packs are made while slices go out, each on another core; a pack that was asked for later goes
+Packs are made while slices are sent, each on another core; a pack that was requested later goes
 before the next slice.
 """
 
@@ -39,7 +39,7 @@ DELTA_MOST = 512 * 1024 * 1024
 
 
 class Shares(Protocol):
-    """What the shares of this node are to a sender."""
+    """The shares of this node, as a sender sees them."""
 
     def store(self, name: str) -> ContentStore | None:
         """Where the contents of a share are; nothing where it is not open."""
@@ -52,7 +52,7 @@ class Shares(Protocol):
 
 
 class Outlet(Protocol):
-    """What a stream is to a sender."""
+    """A stream, as a sender sees it."""
 
     closed: bool
 
@@ -73,9 +73,9 @@ class Pack(NamedTuple):
 
 class ObjectSender:
     """
-    The objects that a peer has asked for and not been sent yet. Reactor thread only.
+    The objects that a peer has requested and that have not been sent yet. Reactor thread only.
 
-    @ivar queued: how many of them nothing was done for yet.
+    @ivar queued: how many of them have not been started.
     """
 
     log = Logger()

@@ -1,5 +1,5 @@
 """
-What the configuration says of roots: which directories take part, and how.
+The roots options of the configuration: which directories take part, and how.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from saltwisted.stores.roots.housekeeping import DAY
 
 @frozen
 class Root:
-    """A directory to be kept in step: C{file/base/0} and where it is."""
+    """A directory to be replicated: its name, such as C{file/base/0}, and its path."""
 
     name: str
     path: str
@@ -60,7 +60,7 @@ class RootSettings:
     What is the same for all shares.
 
     @ivar keep: seconds for which superseded contents are kept at least.
-    @ivar ignored: rules of paths that are not replicated, beside the shares' own.
+    @ivar ignored: rules for paths that are not replicated, in addition to the shares' own.
     """
 
     share: Settings
@@ -103,12 +103,12 @@ def settings_of(options: Mapping[str, Any]) -> RootSettings:
         primary = str(conflict["primary"])
     elif conflict not in ("newest", "keep-both"):
         raise ConfigError(
-            "cluster_roots: conflict is newest, keep-both, or a map of primary to a node id"
+            "cluster_roots: conflict must be newest, keep-both, or a map of primary to a node id"
         )
     if settings.rejoin not in ("adopt", "merge"):
-        raise ConfigError("cluster_roots: rejoin is adopt or merge")
+        raise ConfigError("cluster_roots: rejoin must be adopt or merge")
     if limits.links not in ("inside", "all", "none"):
-        raise ConfigError("cluster_roots: links is inside, all or none")
+        raise ConfigError("cluster_roots: links must be inside, all or none")
     return RootSettings(
         settings,
         limits,

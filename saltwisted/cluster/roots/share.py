@@ -1,22 +1,22 @@
 """
 One share of a node: from the working tree to the peers, and from the peers to the tree.
 
-Its parts are introduced to one another here; each is one idea, and knows only those below:
+This module connects its parts. Each part is one idea, and knows only those below:
 
   - L{core<saltwisted.cluster.roots.core>}: store, tree, lock, timers; what all parts share,
-  - L{watch<saltwisted.cluster.roots.watch>}: what was said of the tree, and when to look,
-  - L{commits<saltwisted.cluster.roots.commit>}: a generation of our own, told to the peers,
-  - L{writes<saltwisted.cluster.roots.write>}: the tree as the generation says,
+  - L{watch<saltwisted.cluster.roots.watch>}: reports about the tree, and when to scan,
+  - L{commits<saltwisted.cluster.roots.commit>}: a generation of our own, sent to the peers,
+  - L{writes<saltwisted.cluster.roots.write>}: makes the tree match the generation,
   - L{edits<saltwisted.cluster.roots.edits>}: what people did, as versions,
-  - L{look<saltwisted.cluster.roots.look>}: looking at the tree,
+  - L{look<saltwisted.cluster.roots.look>}: scans the tree,
   - L{join<saltwisted.cluster.roots.join>}: how the cluster's tree comes first,
   - L{inbox<saltwisted.cluster.roots.inbox>}: batches of peers until they are applied,
-  - L{catchup<saltwisted.cluster.roots.catchup>}: what peers are asked for,
-  - L{answers<saltwisted.cluster.roots.answers>}: what peers ask for,
-  - L{orders<saltwisted.cluster.roots.orders>}: what operators ask for.
+  - L{catchup<saltwisted.cluster.roots.catchup>}: requests to peers,
+  - L{answers<saltwisted.cluster.roots.answers>}: requests of peers,
+  - L{orders<saltwisted.cluster.roots.orders>}: orders of operators.
 
-All that touches index or tree is done under one lock, the work itself in the pool. Rules are in
-C{domain.roots}, disks in C{stores}.
+Everything that uses index or tree runs under one lock; the work itself is done in the pool. The
+rules are in C{domain.roots}, the disk in C{stores}.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class RootShare:
     """
     @param name: the same on all masters, such as C{file/base/0}.
     @param root: the directory that people edit.
-    @param folder: where the store is.
+    @param folder: the directory of the store.
     @ivar trees: the generations that jobs may still be pinned to.
     """
 

@@ -1,6 +1,6 @@
 """
-The streams of roots between this node and its peers: one for each peer, which shares go by it, and
-who broke the rules.
+The streams of roots between this node and its peers: one for each peer, the shares that use it, and
+the peers that broke the rules.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ READ_ONLY = "403: read-only: its changes are refused"
 
 
 class StreamedShare(Protocol):
-    """What a share is to the streams."""
+    """A share, as the streams see it."""
 
     @property
     def generation(self) -> Generation | None:
@@ -56,9 +56,9 @@ class RootStreams:
     Reactor thread only; the owner of each L{RootLink}.
 
     @param shares: those of this node, by their names, in the order in which they are numbered.
-    @param peer_knows: told the name of a share of which a peer said what it knows; C{""} when it
-        has introduced itself.
-    @ivar links: node to the stream that counts.
+    @param peer_knows: called with the name of a share when a peer has said what it knows of it;
+        with C{""} when the peer has introduced itself.
+    @ivar links: node to its current stream.
     @ivar flags: node to what it did against the rules, or may not do.
     """
 

@@ -1,9 +1,9 @@
 """
 The roots service of a node: its shares, and what they have in common.
 
-A share is one entry of one environment's C{file_roots}, or of C{pillar_roots}, known by the same
-name on every master. How one share works is in L{saltwisted.cluster.roots.share}, how streams to
-the peers do in L{saltwisted.cluster.roots.streams}; here they are introduced to one another.
+A share is one entry of one environment's C{file_roots}, or of C{pillar_roots}, with the same name
+on every master. L{saltwisted.cluster.roots.share} describes one share, and
+L{saltwisted.cluster.roots.streams} the streams to the peers; this module connects them.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class RootSync:
     """
     The shares of a node: opened, kept in order, closed. Reactor thread only.
 
-    @param host: what the node lends.
+    @param host: what the node provides.
     @param roots: the directories.
-    @param folder: where their stores are.
+    @param folder: the directory of their stores.
     @param options: the C{cluster_roots} map of the configuration.
     @ivar left_out: what does not take part, and why.
-    @ivar approvals: changes of peers that were approved where they were made: share, node and
+    @ivar approvals: changes of peers that were approved on the node that made them: share, node and
         counter.
-    @ivar alarms: share to why its changes look like an attack.
+    @ivar alarms: share to the reason why its changes look like an attack.
     @ivar pinned: the digests of the trees that jobs are pinned to.
     """
 

@@ -1,5 +1,5 @@
 """
-What a share does later, each under a name of its own.
+The delayed calls of a share, each under a name of its own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 
 
 class Timers:
-    """One call waits under each name at a time."""
+    """Under each name, at most one call waits."""
 
     def __init__(self, reactor: Any) -> None:
         self._reactor = reactor

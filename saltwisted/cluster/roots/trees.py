@@ -1,11 +1,11 @@
 """
-Generations of a share by their digest: those of the last hour, and those that a job elsewhere is
-pinned to and this node never had.
+Generations of a share by their digests: those of the last hour, and those to which a job elsewhere
+is pinned and that this node never had.
 
-Two nodes that take in each other's changes in another order have had different trees between the
-same two. A job that is pinned to such a tree is served it on every node: it is rebuilt from the
-history, or its manifest is fetched from a peer, within L{LIMIT}. What is there when that time is
-over is for the asker to say.
+Two nodes that apply each other's changes in different orders have different trees in between. A job
+that is pinned to such a tree is served it on every node: the tree is rebuilt from the history, or
+its manifest is fetched from a peer, within L{LIMIT}. The caller decides what happens when that time
+is over.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ POLL = 0.02
 
 @define(eq=False)
 class Coming:
-    """A tree on its way: who waits, and who was asked."""
+    """A tree that is being fetched: who waits for it, and who was asked."""
 
     waiting: list[Deferred[Generation | None]] = field(factory=list)
     asked: list[str] = field(factory=list)
@@ -58,7 +58,7 @@ class RootTrees:
     """
     Reactor thread only.
 
-    @param core: of the share whose generations these are.
+    @param core: the core of the share whose generations these are.
     """
 
     log = Logger()
@@ -106,7 +106,7 @@ class RootTrees:
             let_go(
                 Deferred.fromCoroutine(self._look(digest, node)),
                 self.log,
-                "roots: a tree of {share} was not brought",
+                "roots: a tree of {share} was not fetched",
                 share=self._core.name,
             )
         coming.waiting.append(done)
@@ -174,7 +174,7 @@ class RootTrees:
             return
         coming.unpacking = True
         d = Deferred.fromCoroutine(self._came(link, digest, value[1]))
-        let_go(d, self.log, "roots: a tree of {node} was not taken", node=link.node)
+        let_go(d, self.log, "roots: a tree from {node} was not stored", node=link.node)
 
     async def _answer(self, link: RootLink, digest: bytes) -> None:
         store = self._core.store

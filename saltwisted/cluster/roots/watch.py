@@ -1,9 +1,9 @@
 """
-When the working tree of a share is looked at, and what of it.
+When the working tree of a share is scanned, and which parts of it.
 
-Events of the kernel (L{saltwisted.cluster.roots.events}), and what the share itself wants to be
-looked at again, are collected until the tree is quiet; then the look is called. What the look does
-is in L{saltwisted.cluster.roots.look}.
+Events of the kernel (L{saltwisted.cluster.roots.events}), and paths that the share itself wants to
+be scanned again, are collected until the tree is quiet. Then the scan
+(L{saltwisted.cluster.roots.look}) is called.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class RootWatch:
     """
     Reactor thread only.
 
-    @param look: the tree is quiet, or what waited is due: look at it.
-    @ivar events: what the kernel tells.
-    @ivar everything: whether the whole tree is to be looked at.
-    @ivar dirty: the paths that something was said about.
-    @ivar unlisted: directories whose content is to be listed.
+    @param look: scans; called when the tree is quiet, or a waiting path is due.
+    @ivar events: the events of the kernel.
+    @ivar everything: whether the whole tree must be scanned.
+    @ivar dirty: the paths that were reported as changed.
+    @ivar unlisted: directories whose contents must be listed.
     """
 
     def __init__(self, core: ShareCore, look: Callable[[], None]) -> None:

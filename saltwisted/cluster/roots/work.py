@@ -1,8 +1,8 @@
 """
 The work of a share that takes time, as functions that run in the pool.
 
-None of them touches the share itself: they get what they need, and give back what they found. The
-lock of the share (L{saltwisted.cluster.roots.share}) keeps them from each other.
+None of them uses the share itself: they get what they need, and return what they found. The lock of
+the share (L{saltwisted.cluster.roots.share}) keeps them apart.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ def same_content(before: TreeEntry | None, entry: TreeEntry) -> bool:
 @define
 class Changes:
     """
-    What a look at the tree means for the index.
+    What a scan of the tree means for the index.
 
-    @ivar plain: what was done to the tree that is served.
-    @ivar beside: what was written by somebody who had not seen what is served.
-    @ivar gone: the paths of the plain ones that are deletions.
+    @ivar plain: changes to the tree that is served.
+    @ivar beside: changes by somebody who had not seen what is served.
+    @ivar gone: the paths of those plain changes that are deletions.
     """
 
     plain: dict[bytes, TreeEntry] = field(factory=dict)

@@ -1,8 +1,8 @@
 """
-How a share brings its working tree to what its generation says.
+How a share makes its working tree match its generation.
 
-What people wrote meanwhile is found at the exchange of each file, and becomes a version of its
-own; how a file is written is in L{saltwisted.stores.roots.worktree}.
+If people wrote a file meanwhile, that is found when the file is exchanged, and becomes a version of
+its own. L{saltwisted.stores.roots.worktree} writes the files.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ TRASH_TIME = 60.0
 
 class RootWrite:
     """
-    All of it under the lock.
+    All of it runs under the lock.
 
-    @ivar kept: paths where something is that we may not touch.
+    @ivar kept: paths with something that we may not touch.
     @ivar failed: paths that could not be written, and why.
     """
 
@@ -145,7 +145,7 @@ class RootWrite:
                 if store.generation.get(name) is None:
                     copies[name] = version.entry
         if copies:
-            await self._commits.commit(copies, note="kept beside what won")
+            await self._commits.commit(copies, note="kept beside the winning version")
             await self.write()
 
 

@@ -1,8 +1,8 @@
 """
-Whether the members' working trees are what they have committed.
+Whether the members' working trees match what they have committed.
 
-A member acknowledges changes when minions are served them, before its working tree is written. Who
-waits for a file on another master waits for that too: word C{roots-written}.
+A member acknowledges changes when it serves them to minions, before its working tree is written. A
+caller that waits for a file on another master waits for that too: word C{roots-written}.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class RootWritten:
         try:
             names = [str(name) for name in unpack_bin(body)[:MOST_SHARES]]
         except (WireError, TypeError, ValueError) as error:
-            raise RemoteError("ValueError", f"{WORD}: no list of shares") from error
+            raise RemoteError("ValueError", f"{WORD}: not a list of shares") from error
         sync = self._sync
         shares = [sync.shares[n] for n in names if n in sync.shares and sync.host.may_have(node, n)]
         return pack_bin({share.name: await share.not_written() for share in shares})
@@ -64,5 +64,5 @@ class RootWritten:
         except (SaltwistedError, WireError) as error:
             return f"its working tree may not be written yet: {error}"
         if not isinstance(value, dict):
-            return "its answer makes no sense"
+            return "its answer is invalid"
         return "; ".join(f"{name}: {why}" for name, why in sorted(value.items()) if why)

@@ -117,17 +117,17 @@ def aside_of(value: Any) -> dict[str, Any]:
     @raises ValueError: it is something else.
     """
     if not isinstance(value, Mapping) or value.keys() - set(ASIDE):
-        raise ValueError("nothing that is beside refs")
+        raise ValueError("invalid data beside the refs")
     names = [*value.get("pins", ()), *value.get("signed", ()), *value.get("good", ())]
     names += list(value.get("seen", {}).values())
     for ref, refused in value.get("refused", {}).items():
         if not isinstance(ref, str) or not isinstance(refused, list) or len(refused) != 2:
-            raise ValueError("nothing that is beside refs")
+            raise ValueError("invalid data beside the refs")
         names += [refused[0]]
         if not isinstance(refused[1], str):
-            raise ValueError("nothing that is beside refs")
+            raise ValueError("invalid data beside the refs")
     if any(not isinstance(name, str) or len(name) > 64 for name in names):
-        raise ValueError("nothing that is beside refs")
+        raise ValueError("invalid data beside the refs")
     if BACK in value:
         return {**value, BACK: tips_of(value[BACK], len(value[BACK]))}
     return dict(value)

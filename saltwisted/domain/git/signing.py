@@ -17,7 +17,7 @@ KINDS = {"gpg": "OpenPGP", "ssh": "SSH"}
 _OUTCOMES = ("GOODSIG", "EXPSIG", "EXPKEYSIG", "REVKEYSIG", "BADSIG", "ERRSIG")
 _SSH_GOOD = 'Good "git" signature for '
 _SSH_OTHER = 'Good "git" signature with '
-_SIGNED_UNKNOWN = "is signed with a key that is not among those who may"
+_SIGNED_UNKNOWN = "is signed with a key that may not sign"
 
 
 @frozen
@@ -76,22 +76,22 @@ def wrong_with_gpg(status: int, told: str, keys: Mapping[str, Key]) -> str:
     if outcome == "ERRSIG":
         return f"{_SIGNED_UNKNOWN}: {name}"
     if outcome == "BADSIG":
-        return f"has a signature that does not fit: {name}"
+        return f"has an invalid signature: {name}"
     if outcome == "REVKEYSIG":
-        return f"is signed with a key that is revoked: {name}"
+        return f"is signed with a revoked key: {name}"
     if outcome == "EXPSIG":
-        return f"has a signature that has expired: {name}"
+        return f"has an expired signature: {name}"
     valid = [row for row in rows if len(row) > 4 and row[1] == "VALIDSIG" and row[4].isdigit()]
     if len(valid) != 1:
-        return "has a signature that cannot be judged"
+        return "has a signature that cannot be verified"
     key = keys.get(valid[0][2])
     if key is None:
         return f"{_SIGNED_UNKNOWN}: {name}"
     if key.is_revoked:
-        return f"is signed with a key that is revoked: {name}"
+        return f"is signed with a revoked key: {name}"
     if not key.was_valid(int(valid[0][4])):
         return f"was signed after the key had expired: {name}"
-    return "has a signature that cannot be judged" if outcome == "GOODSIG" and status else ""
+    return "has a signature that cannot be verified" if outcome == "GOODSIG" and status else ""
 
 
 def wrong_with_ssh(status: int, told: str) -> str:
@@ -101,9 +101,11 @@ def wrong_with_ssh(status: int, told: str) -> str:
         return ""
     for line in lines:
         if line.startswith((_SSH_OTHER, _SSH_GOOD)):
-            return f"{_SIGNED_UNKNOWN}, or were at that time: {line.rsplit(None, 1)[-1]}"
+            return (
+                f"{_SIGNED_UNKNOWN}, or was not allowed to at that time: {line.rsplit(None, 1)[-1]}"
+            )
     if any("verif" in line.lower() and "fail" in line.lower() for line in lines):
-        return "has a signature that does not fit"
+        return "has an invalid signature"
     return "has no SSH signature"
 
 

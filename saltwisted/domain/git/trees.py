@@ -147,7 +147,7 @@ def names_of(data: bytes, width: int = 20) -> Names:
     """
     rows = _ROWS[width].findall(data)
     if sum(map(len, chain.from_iterable(rows))) + 2 * len(rows) != len(data):
-        raise ValueError("a tree ends in the middle, or is none")
+        raise ValueError("a tree is truncated or invalid")
     joined = b"\0".join([row[1] for row in rows])
     names: list[str | None]
     try:

@@ -1,6 +1,6 @@
 """
 What a master does by itself: it reacts to events.
 
-Rules are in C{domain/reactions}; who of several masters does it is asked of C{seams.claims}. Orders
-and errors go to the log and, as events, to the bus.
+The rules are in C{domain/reactions}; C{seams.claims} decides which of several masters reacts.
+Reactions and errors go to the log and, as events, to the bus.
 """

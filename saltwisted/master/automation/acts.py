@@ -1,9 +1,9 @@
 """
-Doing what a reaction asks for: a job is published, a runner or a wheel function runs here, a
-function of the minion beside this master is called.
+Executes a reaction: publishes a job, runs a runner or a wheel function here, or calls a function of
+the minion on this machine.
 
-Jobs go the way of all jobs; runners and wheel functions run as C{Reactor}, with the master's own
-rights, as in stock.
+Jobs are published like all jobs. Runners and wheel functions run as C{Reactor}, with the master's
+own rights, as in stock.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def load_of(reaction: Reaction) -> dict[str, Any]:
 
 
 class Acts:
-    """One reaction at a time; each method raises L{ReactionError} with why it failed."""
+    """One reaction at a time; each method raises L{ReactionError} with the reason of a failure."""
 
     def __init__(self, ctx: Context, workers: WorkerPool) -> None:
         self._ctx = ctx
@@ -122,7 +122,7 @@ class Acts:
 
 
 class Returns:
-    """Who has returned for one job; listens from before it is published."""
+    """Which minions have returned for one job; listens from before the job is published."""
 
     def __init__(self, ctx: Context, jid: str) -> None:
         self._ctx = ctx

@@ -1,5 +1,5 @@
 """
-What a master offers about its claims: rows of the table of operations, and a part of its status.
+What a master reports about its claims: rows of the table of operations, and a part of its status.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ FIGURES = ("granted", "taken", "refused", "recovered", "lost")
 
 class ClaimViews:
     """
-    Looks at what was claimed.
+    Shows what was claimed.
 
-    @param node: this node.
-    @param counters: of this master.
+    @param node: this node's id.
+    @param counters: the counters of this master.
     """
 
     def __init__(self, claims: IClaims, node: str, counters: Mapping[str, int]) -> None:

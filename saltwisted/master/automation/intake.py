@@ -1,8 +1,7 @@
 """
-From the bus to the reactor's queue: which events are reacted to, when, and how many may wait.
+From the bus to the reactor's queue: which events trigger reactions, when, and how many may wait.
 
-Only events that arose at this node count here; copies of a minion's event at several nodes are the
-matter of claims.
+Only events of this node count here; claims deal with copies of a minion's event at several nodes.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _OF_A_MINION = ("salt/job/", "salt/auth")
 
 @define(eq=False)
 class Line:
-    """Events of an entry with C{batch}: how many run, and those that wait for them."""
+    """Events of an entry with C{batch}: how many run, and which ones wait for them."""
 
     running: int = 0
     waiting: deque[Waiting] = field(factory=deque)
@@ -46,8 +45,8 @@ class Intake:
 
     @param ready: called when something was put into the queue.
     @param reread: called when the file of entries has changed; L{resume} follows.
-    @ivar queue: what is to be reacted to, in order.
-    @ivar boot: tells this life of this node from all others.
+    @ivar queue: events that wait for their reactions, in order.
+    @ivar boot: distinguishes this life of this node from all others.
     """
 
     def __init__(

@@ -1,8 +1,9 @@
 """
-Keeps what minions were promised a reaction to, on this disk and on those of the linked nodes.
+Stores events for which minions were promised a reaction, on this disk and on those of the linked
+nodes.
 
-What is kept and who takes it up is decided by L{saltwisted.domain.reactions.keeping}; this is
-C{IKeptEvents} for a master alone, which has no peers, and for a member of a cluster.
+L{saltwisted.domain.reactions.keeping} decides what is stored and who takes it over. This is
+C{IKeptEvents} for a lone master, which has no peers, and for a member of a cluster.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ MOST_DONE = 1000
 
 
 class IKeptStore(Protocol):
-    """Where rows are; L{saltwisted.stores.keptevents.KeptEventStore} is one."""
+    """The store of the rows; L{saltwisted.stores.keptevents.KeptEventStore} is one."""
 
     def load(self) -> Deferred[list[Kept]]:
         """What is there."""
@@ -60,7 +61,7 @@ class _Copy:
 
 
 class NoPeers:
-    """Of a master alone."""
+    """The peers of a lone master."""
 
     def links(self) -> Sequence[Any]:
         """None."""
@@ -80,14 +81,15 @@ class KeptEvents:
     """
     Reactor thread only.
 
-    @param clock: of the reactor; nobody sets it.
-    @param life: another text each time the process is started.
+    @param clock: the reactor's clock, which nobody sets.
+    @param life: a text that differs each time the process is started.
     @param now: time of day.
-    @param peers: the links; C{None} for a master alone.
-    @param copies: on how many disks an event is to be (C{return_copies}).
-    @param may: whether this node would claim anything now: if not, it takes nothing up.
-    @param given: told of the keys that an earlier life of this node gave, before new ones are.
-    @ivar problem: why the disk does not take events, or C{""}.
+    @param peers: the links; C{None} for a lone master.
+    @param copies: on how many disks an event must be (C{return_copies}).
+    @param may: whether this node would claim anything now; if not, it takes nothing over.
+    @param given: called with the keys that an earlier life of this node assigned, before new ones
+        are.
+    @ivar problem: why the disk does not accept events, or C{""}.
     """
 
     log = Logger()

@@ -1,5 +1,5 @@
 """
-Looking at what is configured before an event comes, and trying what one would set off.
+Checks what is configured before an event arrives, and tries out what an event would trigger.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Looking:
     """
     Reactor thread only.
 
-    @ivar findings: what is wrong with the SLS, a sentence each.
+    @ivar findings: the errors in the SLS files, a sentence each.
     """
 
     log = Logger()

@@ -1,5 +1,5 @@
 """
-What a master offers for its automation: rows of the table of operations.
+The operations on a master's automation: rows of the table of operations.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """
-Whether automation is paused, by whom and since when: one switch for all masters that stand
-together, which outlives their restarts.
+Whether automation is paused, by whom and since when: one switch for all masters of a cluster, which
+outlives their restarts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Pause:
     """
     Reactor thread only.
 
-    @param kept: what all these masters know beside their configuration.
+    @param kept: what all these masters know besides their configuration.
     @param now: time of day.
     """
 

@@ -1,5 +1,6 @@
 """
-Runners, wheel functions and callers of reactions: so many at a time, and the others in a queue.
+Runners, wheel functions and callers of reactions: a limited number runs at a time, and the others
+wait in a queue.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ class Places:
     """
     Reactor thread only.
 
-    @param most: how many run at the same time; asked each time.
+    @param most: how many run at the same time; called each time.
     @param hwm: how many may wait.
     """
 

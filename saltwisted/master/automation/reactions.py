@@ -1,8 +1,8 @@
 """
-What this master reacts to: the C{reactor} option as it is now.
+The events to which this master reacts: the present value of the C{reactor} option.
 
-C{reactor.add} and C{reactor.delete} change it until the next start, as in stock. Where the option
-is a path, the file is read again when it changes.
+C{reactor.add} and C{reactor.delete} change it until the next start, as in stock. If the option is a
+path, the file is read again when it changes.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Reactions:
     """
     The entries. Reactor thread only.
 
-    @ivar path: the file that they are in, or C{""}.
+    @ivar path: the file with the entries, or C{""}.
     @ivar value: the list as it is written.
-    @ivar problems: a sentence for each entry that means nothing.
+    @ivar problems: a sentence for each invalid entry.
     """
 
     log = Logger()

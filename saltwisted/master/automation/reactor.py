@@ -1,10 +1,10 @@
 """
-The reactor: from events that some entry matches to what their SLS ask for.
+The reactor: from events that match an entry to the actions in their SLS files.
 
 Events wait in a bounded queue (L{Intake}), are rendered several at a time in a worker process,
-claimed (C{seams.claims}), and begun: the calls of one event one after the other, those of several
-events beside one another. Jobs are published at once; runners, wheel functions and callers wait
-for one of C{reactor_worker_threads} places. What is not done is said (L{Telling}).
+claimed (C{seams.claims}), and begun: the actions of one event one after another, those of several
+events at the same time. Jobs are published at once; runners, wheel functions and callers wait for
+one of C{reactor_worker_threads} slots. What is not done is reported (L{Telling}).
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """
-What has become of the entries of the master's schedule: kept, so that another life or node goes on.
+The history of the entries of the master's schedule, stored so that another life or node can
+continue.
 
-Notes are in C{seams.schedule}. An entry that runs every few seconds would write all the time: what
-it did is kept in memory, and noted every L{NOTED} seconds and at the end.
+The notes are in C{seams.schedule}. An entry that runs every few seconds would write all the time.
+So its history is kept in memory, and noted every L{NOTED} seconds and at the end.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ NOTED = 10.0
 
 
 class Records:
-    """The notes of one master; a note holds for as long as an entry means the same times."""
+    """The notes of one master. A note is valid as long as the times of its entry do not change."""
 
     log = Logger()
 

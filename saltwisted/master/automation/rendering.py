@@ -1,5 +1,5 @@
 """
-Having SLS rendered in a worker process, for several events at a time.
+Renders SLS files in a worker process, for several events at a time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
-Running what the master's schedule has found to be due.
+Runs the due entries of the master's schedule.
 
-A run is an ordinary call of a runner or wheel function, or a job for minions. It has the events
-of those, and at its end stock's C{__schedule_return}.
+A run is an ordinary call of a runner or wheel function, or a job for minions. It has the events of
+those, and at its end stock's C{__schedule_return}.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class ScheduledRuns:
     """
     The runs of one master.
 
-    @param ctx: the master's record of parts, once it is made.
-    @param note: C{note(key, what)} keeps what is known of an entry; fires when it is on disk.
+    @param ctx: the master's record of parts, once it exists.
+    @param note: C{note(key, what)}: stores what is known of an entry; fires when it is on disk.
     """
 
     log = Logger()

@@ -1,13 +1,13 @@
 """
-The master's schedule: runs entries when they are due, on one of the masters that stand together.
+The master's schedule: runs entries when they are due, on one of the masters of a cluster.
 
-What is due is decided in C{domain/schedulebook.py}. Who runs it is asked of C{seams.claims}: the
-schedule is one duty, and a run at a time of day, or of a longer interval, is claimed by itself
-under that time, so that a node that takes over does not repeat it. An entry with C{once: false} is
-each node's own. What was changed at runtime and what has run is in C{seams.schedule}.
+C{domain/schedulebook.py} decides what is due, and C{seams.claims} who runs it. The schedule is one
+duty. A run at a time of day, or of a longer interval, is also claimed by itself under that time, so
+that a node that takes over does not repeat it. An entry with C{once: false} runs on each node.
+C{seams.schedule} has the changes at run time, and what has run.
 
-A schedule may have thousands of entries: reading them and looking at them is one piece of work
-(L{MasterSchedule._work}) that goes on for a few milliseconds at a time.
+A schedule may have thousands of entries. Reading and checking them is one piece of work
+(L{MasterSchedule._work}), which runs for a few milliseconds at a time.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class MasterSchedule:
     """
     A part of a master.
 
-    @param ctx: the master's record of parts, once it is made.
-    @param runtime: seconds that nobody sets, those of sleep too.
+    @param ctx: the master's record of parts, once it exists.
+    @param runtime: seconds of a clock that nobody sets, and that also counts sleep.
     @param hold: whether all automation is paused.
     """
 

@@ -1,9 +1,8 @@
 """
-What people ask of the master's schedule: to list, to change, to pause, to run now.
+Requests about the master's schedule: list, change, pause, run now.
 
-A change is tried on a copy first, and refused where an entry would mean nothing. It is kept in
-C{seams.schedule}, so that it holds on all nodes and after restarts; the configuration stays as
-it is.
+A change is first tried on a copy, and refused if an entry would be invalid. It is stored in
+C{seams.schedule}, so it applies on all nodes and after restarts; the configuration does not change.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
-What the reactor says of what it does and does not: figures, log lines and events.
+What the reactor reports about its work: figures, log lines and events.
 
-C{saltwisted/reaction/run} tells of each reaction that begins, C{.../failed} of each that went
-wrong, C{.../lost} of each event that nobody reacts to although an entry matches.
+C{saltwisted/reaction/run} reports each reaction that begins, C{.../failed} each that failed,
+C{.../lost} each event without a reaction although an entry matches.
 """
 
 from __future__ import annotations
@@ -30,17 +30,19 @@ NOWHERE = Link("")
 @frozen(kw_only=True, eq=False)
 class Waiting:
     """
-    An event on its way to being reacted to.
+    An event that waits for its reaction.
 
     @ivar sender: the minion whose key sent it, or C{""}.
-    @ivar of: the minion whose event it is, whoever fired it: copies of it may be at other nodes.
-    @ivar entries: those whose SLS react now.
-    @ivar part: which entry it is for, if that one goes its own way; else 0.
+    @ivar of: the minion to which the event belongs, whoever fired it: copies of it may be at other
+        nodes.
+    @ivar entries: those whose SLS files react now.
+    @ivar part: the number of the entry that it is for, if that entry is handled separately; else 0.
     @ivar since: when it was put into the queue, by the reactor's clock.
-    @ivar kept: what is written down of it until it is claimed, or C{None}.
-    @ivar age: how many seconds old it was when it was taken up after another life of a node.
-    @ivar came: when it came to a node, by this one's clock.
-    @ivar asked: who has fired it, by which way and from where, where that is known and a person.
+    @ivar kept: the record of it until it is claimed, or C{None}.
+    @ivar age: how many seconds old it was when it was taken over from another life of a node.
+    @ivar came: when it arrived at a node, by this node's clock.
+    @ivar asked: who fired it, through which interface and from where, if that is known and a
+        person.
     """
 
     tag: str
@@ -67,7 +69,7 @@ class Telling:
     """
     Reactor thread only.
 
-    @ivar figures: how often what happened.
+    @ivar figures: counts of what happened.
     """
 
     log = Logger()

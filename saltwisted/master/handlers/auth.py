@@ -1,5 +1,5 @@
 """
-C{_auth}: handed to the queue of sign-ins, which answers later.
+C{_auth}: passed to the queue of sign-ins, which answers later.
 """
 
 from __future__ import annotations

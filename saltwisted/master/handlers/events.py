@@ -1,15 +1,16 @@
 """
-C{_minion_event}: events of minions, onto the master's bus.
+C{_minion_event}: puts events of minions on the master's bus.
 
-A minion may fire any tag of its own making, but never one by which a master, a
-job or another minion speaks (T-EVT-1): those are dropped and counted, the rest
-of the request is served. C{minion_events} says which of its own it may (T-EVT-3).
+A minion may fire any tag of its own making, but no tag in the name of a master, a job or another
+minion (T-EVT-1): such events are dropped and counted, and the rest of the request is served.
+C{minion_events} says which of its own tags it may use (T-EVT-3).
 
-An event that some reaction matches is acknowledged as a return is: when it is on this disk, and on
-another node's or after a second without that (C{IKeptEvents}). A disk that refuses means no answer.
+An event that triggers a reaction is acknowledged like a return: when it is on this disk, and on
+another node's or after a second without that (C{IKeptEvents}). If the disk refuses, there is no
+answer.
 
-What a minion says of a job that is secret, or in it, loses its texts here, before anybody hears it
-(L{saltwisted.domain.secrecy}).
+The texts about a secret job, or in it, are removed here from a minion's event before anybody
+receives it (L{saltwisted.domain.secrecy}).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The file server's commands, one function each; what they mean is in L{saltwisted.master.fileserver}.
+The file server's commands, one function each; L{saltwisted.master.fileserver} has their meaning.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
-Clear requests of local clients: what the stock C{salt} command and its kin send to
-the request port. They prove themselves by the content of a user key file, by a token, or by a
+Clear requests of local clients: what the stock C{salt} command and similar programs send to the
+request port. They prove their identity by the contents of a user key file, by a token, or by a
 password for external authentication (C{eauth}).
 
-What they may do is judged as on the control socket (L{saltwisted.master.permits}).
+Their rights are checked as on the control socket (L{saltwisted.master.permits}).
 """
 
 from __future__ import annotations

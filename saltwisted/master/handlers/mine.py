@@ -1,8 +1,8 @@
 """
 The mine: values that minions offer to one another, kept by the master.
 
-Who may read what is said by the C{mine_get} option (who may ask for which
-functions at all) and by each entry's own C{allow_tgt}.
+The C{mine_get} option (who may ask for which functions at all) and each entry's own C{allow_tgt}
+decide who may read what.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """
 Requests by which a minion makes the master act: publish a job, run a runner, revoke itself.
 
-Nothing here is allowed unless the C{peer}, C{peer_run} or
-C{allow_minion_key_revoke} option says so; the answer to a refusal is Salt's
-empty map, alike for every reason. Targets are read without wildcards for pillar values, in all
-that a minion names: else it could spell out the pillar of others.
+Only the C{peer}, C{peer_run} and C{allow_minion_key_revoke} options allow these requests. The
+answer to a refusal is Salt's empty map, the same for every reason. Targets that a minion names are
+read without wildcards for pillar values: otherwise it could find out other minions' pillars.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
-C{_pillar}: compile the pillar of the minion that asks, and of no other.
+C{_pillar}: compiles the pillar of the minion that asks, and of no other.
 
-The identity is the session's; what the minion says of its own id is put in
-order before templates see it. The answer is sealed for its key alone (T-PIL-1), also where
-another master of the cluster makes it, since this one may have no pillars.
+The identity is that of the session; the id that the minion claims is corrected before templates see
+it. The answer is sealed only for the minion's key (T-PIL-1). So it is if another master of the
+cluster makes it, because this one may have no pillars.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
 C{_return} and C{_syndic_return}: what minions send when a job is done.
 
-A return is acknowledged once it is on disk, and announced on the bus then; a node with peers waits
-for the disk of one of them as well (L{IAcknowledging<saltwisted.interfaces.IAcknowledging>}). A
-disk that refuses means no answer: the minion keeps the return and tries again.
+A return is acknowledged when it is on disk, and then announced on the bus. A node with peers also
+waits for the disk of one of them (L{IAcknowledging<saltwisted.interfaces.IAcknowledging>}). If the
+disk refuses, there is no answer: the minion keeps the return and tries again.
 """
 
 from __future__ import annotations

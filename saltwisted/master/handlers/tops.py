@@ -1,5 +1,5 @@
 """
-What a minion's state compiler asks of the master's configuration.
+What a minion's state compiler needs from the master's configuration.
 """
 
 from __future__ import annotations

@@ -1,3 +1,3 @@
 """
-Orchestrations, as the master that they belong to sees them.
+Orchestrations, as their master sees them.
 """

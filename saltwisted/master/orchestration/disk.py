@@ -1,5 +1,5 @@
 """
-What this disk has of orchestrations, and what other nodes ask of it.
+What this disk has of orchestrations, and what other nodes ask about it.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ class IRunStore(Protocol):
 
 class RunDisk:
     """
-    That of one node. Reactor thread only.
+    The disk of one node. Reactor thread only.
 
-    The lines of runs that go on are in memory. Of one that has ended there is only how many it
-    has, from when the last of them is on disk.
+    The lines of current runs are in memory. Of an ended run, only the number of its lines is in
+    memory, once the last of them is on disk.
     """
 
     def __init__(self, clock: Any, peers: IPeers, store: IRunStore) -> None:

@@ -1,5 +1,5 @@
 """
-The orchestrations that go on here, and what is written down of them.
+The orchestrations that run here, and their records.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Fire = Callable[[str, dict[str, Any]], None]
 @define(eq=False)
 class Going:
     """
-    A run that goes on here.
+    A run in progress on this node.
 
     @ivar attach: steps whose job has a jid from another node, or another life.
     @ivar coming: lines that are written and do not count yet.
@@ -65,11 +65,11 @@ class Going:
 
 class Goings:
     """
-    Those of one node. Reactor thread only.
+    The runs of one node. Reactor thread only.
 
     @param kill: ends the process of a run here at once; whether there was one.
     @ivar beginning: runs whose first line does not count yet.
-    @ivar stops: this node stops: what goes on here goes on elsewhere.
+    @ivar stops: whether this node stops: its runs continue elsewhere.
     """
 
     log = Logger()

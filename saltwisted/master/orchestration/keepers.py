@@ -1,5 +1,5 @@
 """
-The nodes that keep what is written down of orchestrations, and questions to them.
+The nodes that keep the records of orchestrations, and requests to them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PATIENCE = 5.0
 
 
 class Alone:
-    """The peers of a master that has none."""
+    """The peers of a lone master."""
 
     def links(self) -> Sequence[Any]:
         """Nobody."""
@@ -41,13 +41,13 @@ class Alone:
 @frozen(kw_only=True)
 class Electors:
     """
-    Who has seats in runs that begin now.
+    Which members get seats in runs that begin now.
 
-    @ivar key: what this node is known by among the members.
-    @ivar members: all that count for a majority, linked or not, this one too.
-    @ivar gone: the keys of those that were removed or declared dead.
+    @ivar key: the key by which the members know this node.
+    @ivar members: all that count for a majority, linked or not, including this node.
+    @ivar gone: the keys of members that were removed or declared dead.
     @ivar key_of: the key of a link's member.
-    @ivar two: what holds for two members: C{pair} or C{both}.
+    @ivar two: the rule for two members: C{pair} or C{both}.
     """
 
     key: str
@@ -63,9 +63,7 @@ def alone(node: str) -> Electors:
 
 
 class Keepers:
-    """
-    As one node sees them. Reactor thread only.
-    """
+    """The nodes as one of them sees them. Reactor thread only."""
 
     def __init__(self, node: str, peers: IPeers, electors: Electors) -> None:
         self.node, self._peers, self._electors = node, peers, electors

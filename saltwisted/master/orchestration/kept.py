@@ -1,11 +1,11 @@
 """
-Orchestrations of this master, and those that it takes over: what is begun, written down, ended.
+Orchestrations of this master, and those that it takes over: their start, their records, their end.
 
-This is C{IOrchestrations}. What a node orchestrates goes on under its duty
-(L{saltwisted.master.orchestration.leases}); who gets that when the node has died goes on. Before a
-step has any effect its line counts (C{seams.runs}), and so does its result before the next one
-begins. The steps themselves are done elsewhere, by whoever asks here at each one. What a takeover
-means for each kind of step is decided in L{saltwisted.domain.orchestration.takeover}.
+This is C{IOrchestrations}. The orchestrations of a node run under its duty
+(L{saltwisted.master.orchestration.leases}); when the node has died, the next holder of the duty
+continues them. Before a step has any effect, its line counts (C{seams.runs}), and so does its
+result before the next one begins. The caller does the steps themselves, and asks here at each one.
+L{saltwisted.domain.orchestration.takeover} decides what a takeover means for each kind of step.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ PRUNE_EVERY = 600.0
 
 class KeptOrchestrations:
     """
-    Those of one node. Reactor thread only.
+    The orchestrations of one node. Reactor thread only.
 
     @param mode: C{orchestrate_takeover}.
     @param window: C{publish_window}.
-    @param known: what is known of the job of a step; waits until the log has been heard.
-    @param seals: seal the calls of steps with C{no_log}; C{None} where nothing is kept on a disk.
-    @param generation: what a run of this jid reads that an operator has go on now.
-    @param before: runs that began before this time of day are forgotten; C{None}: none now.
+    @param known: what is known of the job of a step; waits until the log has been read.
+    @param seals: seals the calls of steps with C{no_log}; C{None} if nothing is stored on a disk.
+    @param generation: what a run of this jid reads if an operator continues it now.
+    @param before: runs that began before this time of day are deleted; C{None}: none now.
     """
 
     log = Logger()

@@ -1,10 +1,10 @@
 """
-Who goes on with the orchestrations of which node: one duty for each node (C{orch/NODE}).
+Who continues the orchestrations of which node: one duty for each node (C{orch/NODE}).
 
-A node holds its own as long as it serves, and what it orchestrates goes on under it. When it has
-died, one of those who know of a run of its gets its duty, takes over what it left, and gives the
-duty back. So there are as many duties as nodes, however many runs there are, and
-a run that begins waits for nobody.
+A node holds its own duty as long as it serves, and its orchestrations run under it. When it has
+died, one of the nodes that know a run of it gets its duty, takes over its runs, and gives the duty
+back. So there are as many duties as nodes, however many runs there are, and a new run waits for
+nobody.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ KIND = "orch/"
 
 class Leases:
     """
-    Those of one node. Reactor thread only.
+    The duties of one node. Reactor thread only.
 
-    @param left: goes on with what a node has left, under a claim; returns when it has it.
-    @param ended: called when nothing may be done under the own one any more; ends all of it.
+    @param left: continues what a node has left, under a claim; returns when it has it.
+    @param ended: called when nothing may be done under this node's own duty any more; ends all of
+        it.
     """
 
     log = Logger()

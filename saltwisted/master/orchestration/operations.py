@@ -1,8 +1,8 @@
 """
-What the processes of orchestrations may ask by the control socket.
+What the processes of orchestrations may request through the control socket.
 
-Each says of which run it is. What it asks for is done in the name of who has started that run, and
-with what he may: whoever may call the runner may do what the SLS says, as in stock.
+Each request names its run. It is executed in the name and with the rights of the user who started
+that run: a user who may call the runner may do what the SLS says, as in stock.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
-What is told of a run while it goes on: as each step begins, and as it ends.
+Progress reports of a run: as each step begins, and as it ends.
 
-Whoever waits for the run is told, and all who listen to events, on every node: C{step} and
-C{result} under C{saltwisted/orchestrate/JID/}. Stock says nothing of a step that begins.
+They go to the caller who waits for the run, and to all who listen to events, on every node: C{step}
+and C{result} under C{saltwisted/orchestrate/JID/}. Stock reports nothing when a step begins.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ LONGEST = 400
 
 class Progress:
     """
-    That of one run on this node. Reactor thread only.
+    The progress of one run on this node. Reactor thread only.
 
-    @param chunks: its calls, in their order.
-    @param fire: an event on the bus.
-    @param tell: an item for whoever waits.
+    @param chunks: its chunks, in order.
+    @param fire: fires an event on the bus.
+    @param tell: sends an item to the caller who waits.
     """
 
     def __init__(

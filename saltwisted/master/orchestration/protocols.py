@@ -1,5 +1,5 @@
 """
-What is asked of the record of a run.
+The interfaces to the records of runs.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from saltwisted.domain.orchestration.copies import NONE, Rank
 
 class IRunWriter(Protocol):
     """
-    One run of an orchestration that is written by this node.
+    One run of an orchestration for which this node writes the lines.
 
     @ivar doubtful: it was taken over, and members that were removed or declared dead may have had
-        lines of it that nobody else has.
+        lines that no other member has.
     """
 
     doubtful: bool
@@ -38,8 +38,7 @@ class IRunWriter(Protocol):
 
 class IRunRecords(Protocol):
     """
-    What is written down of orchestrations, on the disks of a majority of those that stand together.
-    Reactor thread only.
+    The records of orchestrations, on the disks of a majority of the members. Reactor thread only.
     """
 
     def begin(

@@ -1,8 +1,8 @@
 """
 The lines of orchestrations on the disks of several nodes: this is C{IRunRecords}.
 
-A master alone has no peers, and one disk. When a line counts is decided in
-L{saltwisted.domain.orchestration.copies}; who may write in the claims.
+A lone master has no peers, and one disk. L{saltwisted.domain.orchestration.copies} decides when a
+line counts, and the claims decide who may write.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ CLOSED = "this run has ended, or goes on elsewhere"
 @define(eq=False)
 class Writing:
     """
-    One run that is written here: C{IRunWriter}.
+    One run for which this node writes the lines: C{IRunWriter}.
 
-    @ivar doubtful: members that are gone may have had lines that nobody else has.
+    @ivar doubtful: members that are gone may have had lines that no other member has.
     @ivar busy: keys of members that were sent something and have not answered.
-    @ivar waiting: who waits for the line of a number to count.
+    @ivar waiting: callers that wait for the line of a number to count.
     """
 
     records: RunRecords
@@ -181,7 +181,7 @@ class Writing:
 
 class RunRecords:
     """
-    Those of one node. Reactor thread only.
+    The records of one node. Reactor thread only.
 
     @ivar keepers: who has the lines.
     """

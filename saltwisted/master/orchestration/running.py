@@ -1,8 +1,8 @@
 """
-Orchestrations that run in this master: a process for each, and what it is given and told.
+Orchestrations that run in this master: a process for each, its data, and its messages.
 
-The process compiles and decides (L{saltwisted.worker.orchestration.work}); what is done on minions
-and in the master is done here, in the name of who has started the run. The file of steps is behind
+The process compiles and decides (L{saltwisted.worker.orchestration.work}). Work on minions and in
+the master is done here, in the name of the user who started the run. The file of steps is behind
 C{Seams.orchestrations}.
 """
 
@@ -51,20 +51,20 @@ DEPTH: ContextVar[tuple[str, ...]] = ContextVar("orchestrations", default=())
 @define(eq=False)
 class Active:
     """
-    A run that has its process.
+    A run with a process.
 
     @ivar above: the runs of which it is a step.
-    @ivar begun: what was told of it when it was compiled; nothing before.
+    @ivar begun: what was reported about it when it was compiled; nothing before.
     @ivar answer: what the process has answered, if it has.
     @ivar why: why it was ended from outside.
-    @ivar left: whether others may go on with it.
-    @ivar progress: who is told of its steps; nobody before it was compiled.
+    @ivar left: whether others may continue it.
+    @ivar progress: gets reports about its steps; C{None} before it was compiled.
     @ivar lows: the calls of steps that act, by the jid of each.
-    @ivar taken_over: when this master began to go on with it; C{None} if it began here.
-    @ivar lent: the files that it reads, of one moment; C{None} where it reads directories.
+    @ivar taken_over: when this master began to continue it; C{None} if it began here.
+    @ivar lent: the files that it reads, of one moment; C{None} if it reads directories.
     @ivar facts: which generation these are.
-    @ivar follows: whether the jobs of its steps run on that, too; not after it has had git
-        remotes fetched itself.
+    @ivar follows: whether the jobs of its steps run on that generation, too; not after the run has
+        had git remotes fetched.
     """
 
     run: Run

@@ -1,6 +1,6 @@
 """
-What goes on here after somebody: what an earlier life or a dead node has left, and what an operator
-has go on.
+Continues runs here: those that an earlier life or a dead node has left, and those that an operator
+wants to continue.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class Successor:
     """
     That of one node. Reactor thread only.
 
-    @param resume: has a run go on here that was compiled before: C{IOrchestrating.resume}.
-    @param known: what is known of the job of a step; waits until the log has been heard.
+    @param resume: continues a run here that was compiled before: C{IOrchestrating.resume}.
+    @param known: what is known of the job of a step; waits until the log has been read.
     @param mode: C{orchestrate_takeover}.
     @param window: C{publish_window}.
-    @param generation: what a run of this jid reads that an operator has go on now.
+    @param generation: what a run of this jid reads if an operator continues it now.
     @ivar leases: which duties this node has.
     """
 

@@ -1,7 +1,7 @@
 """
-What is told of orchestrations to whoever looks: one whole, or thousands in a line each.
+Descriptions of orchestrations: one in full, or thousands in one line each.
 
-All of it is read in short turns, and a run that has not changed is read once.
+Everything is read in short turns, and a run that has not changed is read only once.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ from saltwisted.transports.turns import in_turns
 
 
 class Summaries:
-    """
-    Those of one node. Reactor thread only.
-    """
+    """The summaries of one node. Reactor thread only."""
 
     def __init__(self, clock: Any, records: IRunRecords) -> None:
         self._clock, self._records = clock, records

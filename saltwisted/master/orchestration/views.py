@@ -1,5 +1,5 @@
 """
-What a master offers to operators of its orchestrations: rows of the table of operations.
+The operations on a master's orchestrations for operators: rows of the table of operations.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
 Runners C{auth.*}: tokens of external authentication.
 
-Passwords and tokens among the arguments and the values are not in events, nor in the job cache:
-L{HIDDEN} says what is hidden there.
+Passwords and tokens in arguments and values are neither in events nor in the job cache: L{HIDDEN}
+lists what is hidden there.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The C{cache} runner: what this master remembers of its minions.
+The C{cache} runner: what this master remembers about its minions.
 """
 
 from __future__ import annotations

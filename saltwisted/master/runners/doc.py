@@ -1,5 +1,5 @@
 """
-The C{doc} runner: what each function says of itself.
+The C{doc} runner: the documentation of each function.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The C{event} runner: events by hand.
+The C{event} runner: fires events by hand.
 """
 
 from __future__ import annotations

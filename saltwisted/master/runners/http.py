@@ -1,7 +1,7 @@
 """
-The C{http} runner: questions to web servers, by the functions of the module C{http}.
+The C{http} runner: requests to web servers, by the functions of the module C{http}.
 
-They may take long and block, so each runs in a process of its own, as C{salt.cmd} does it.
+They may take long and block, so each runs in a process of its own, as in C{salt.cmd}.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The C{jobs} runner: what ran, what runs, and what came back, as Salt prints it.
+The C{jobs} runner: jobs that ran, jobs that run, and their returns, as Salt prints them.
 """
 
 from __future__ import annotations

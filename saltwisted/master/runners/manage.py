@@ -1,5 +1,5 @@
 """
-The C{manage} runner: which minions are up, down, present, and in which version.
+The C{manage} runner: which minions are up, down or present, and their versions.
 
 Only a return counts as up (a 3008 build counted time-outs, #69582).
 """

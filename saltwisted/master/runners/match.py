@@ -1,5 +1,5 @@
 """
-The C{match} runner: whether a target means a minion, by what the master knows.
+The C{match} runner: whether a target matches a minion, by what the master knows.
 """
 
 from __future__ import annotations

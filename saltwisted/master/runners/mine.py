@@ -1,5 +1,5 @@
 """
-The C{mine} runner: what minions offer to one another, and asking them for it again.
+The C{mine} runner: what minions offer to one another, and requests to send it again.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The C{network} runner: machines are woken up by their hardware address.
+The C{network} runner: wakes machines up by their hardware addresses.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """
-The C{orch} runner: orchestrations that were begun, on any node. It is what C{saltwisted orch} shows
-and does.
+The C{orch} runner: orchestrations that were begun on any node. C{saltwisted orch} uses it to show
+and control them.
 """
 
 from __future__ import annotations

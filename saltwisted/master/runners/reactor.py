@@ -1,5 +1,5 @@
 """
-The C{reactor} runner: what this master reacts to.
+The C{reactor} runner: the events to which this master reacts.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
 The C{saltutil} runner: modules from the file roots, for the master's own use.
 
-Pillars are compiled with what lies in C{extension_modules}: execution modules, grains,
-external pillars, renderers and the like. These functions bring them there from C{_modules},
-C{_pillar} and so on, and let go of worker processes that have loaded older ones.
+Pillars are compiled with the contents of C{extension_modules}: execution modules, grains, external
+pillars, renderers and others. These functions copy them there from C{_modules}, C{_pillar} and so
+on, and end worker processes that have loaded older ones.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
 The C{schedule} runner: the master's schedule, by the names that minions have for theirs.
 
-What is changed holds on all masters of a cluster, at once and over restarts.
-C{saltwisted schedule} does the same.
+Changes apply on all masters of a cluster, at once and after restarts. C{saltwisted schedule} does
+the same.
 """
 
 from __future__ import annotations

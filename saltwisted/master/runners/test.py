@@ -1,5 +1,5 @@
 """
-The C{test} runner: for trying out runners themselves.
+The C{test} runner: for trying out runners.
 """
 
 from __future__ import annotations

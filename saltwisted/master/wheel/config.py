@@ -1,5 +1,5 @@
 """
-The C{config} wheel function: what the master runs with.
+The C{config} wheel function: the options with which the master runs.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
 The C{key} wheel functions: what C{salt-key} does to minion keys.
 
-Groups are named as in Salt's own answers (C{minions}, C{minions_pre},
-C{minions_rejected}, C{minions_denied}, C{local}). Every change fires C{salt/key}.
-Long lists are worked off in slices, so that minions are served meanwhile.
+Groups are named as in Salt's own answers (C{minions}, C{minions_pre}, C{minions_rejected},
+C{minions_denied}, C{local}). Every change fires C{salt/key}. Long lists are processed in slices, so
+that minions are served meanwhile.
 """
 
 from __future__ import annotations

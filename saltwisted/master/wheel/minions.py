@@ -1,5 +1,5 @@
 """
-The C{minions} wheel function: who is here.
+The C{minions} wheel function: which minions are connected.
 """
 
 from __future__ import annotations

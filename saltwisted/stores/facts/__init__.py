@@ -1,3 +1,3 @@
 """
-The fact log on disk, and what a node of a cluster must not lose.
+The fact log on disk, and the files that a cluster node must not lose.
 """

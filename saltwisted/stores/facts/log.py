@@ -1,15 +1,15 @@
 """
 The fact log on disk: entries, snapshots, floors and the incarnation, in one SQLite file.
 
-One thread writes; what arrives while it commits goes into its next transaction (WAL,
-C{synchronous=FULL}). What the disk refuses is kept and tried again, since numbers must not have
-gaps. The decisions are in L{saltwisted.domain.replica.book}; this is its disk.
+One thread writes; entries that arrive while it commits go into its next transaction (WAL,
+C{synchronous=FULL}). If the disk refuses entries, they are kept and written again, because numbers
+must not have gaps. L{saltwisted.domain.replica.book} makes the decisions; this module is its disk.
 
-A file that is not the one in which it was written (a copy, a restored backup), or is damaged or
-gone, begins a new incarnation. What else can be wrong with it shows when peers know
-more of this node than it does (L{ReplicaLog.renew}). What is appended before all peers have said
-what they know goes under a new incarnation, too: else a peer that is heard later could know
-other entries by the same numbers, and nobody would ever notice.
+If the file is not the original one (a copy, a restored backup), or is damaged or missing, the log
+begins a new incarnation. Other damage shows when peers know more of this node than it does itself
+(L{ReplicaLog.renew}). Entries that are appended before all peers have said what they know also get
+a new incarnation: otherwise a peer that answers later could know other entries by the same numbers,
+and nobody would ever notice.
 """
 
 from __future__ import annotations
@@ -79,9 +79,10 @@ class ReplicaLog:
     """
     The fact log. Reactor thread only; Deferreds fire there.
 
-    @ivar folds: what the entries add up to; kinds are added before the start.
-    @ivar renewals: why a new incarnation was begun, newest last.
-    @ivar all_told: whether all other members have said in this life what they know, and it is here.
+    @ivar folds: the results of the entries; kinds are added before the start.
+    @ivar renewals: why each new incarnation was begun, newest last.
+    @ivar all_told: whether, since the start, all other members have said what they know, and all of
+        it has arrived here.
     """
 
     log = Logger()

@@ -1,8 +1,8 @@
 """
-What a node of a cluster must not lose: its key, what it belongs to, and a join under way.
+What a cluster node must not lose: its key, its cluster, and a join that is in progress.
 
-Small files below C{pki_dir/cluster}, 0600 in a 0700 directory, each written whole. The
-replicated facts themselves are in L{saltwisted.stores.facts.log}.
+These are small files below C{pki_dir/cluster}, 0600 in a 0700 directory, each written as a whole.
+The replicated facts themselves are in L{saltwisted.stores.facts.log}.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ ALONE, JOINING, MEMBER, REMOVED, LEFT = "alone", "joining", "member", "removed",
 @define
 class NodeState:
     """
-    What a node is.
+    The state of a node.
 
-    @ivar node: its id, made once.
+    @ivar node: its id, created once.
     @ivar cluster: the cluster's id, C{""} while it belongs to none.
     @ivar phase: C{alone}, C{joining}, C{member}, C{removed}, C{left}.
-    @ivar verified: whether all that the cluster knew at the join has arrived; until then
-        nothing is served.
+    @ivar verified: whether everything that the cluster knew at the join has arrived; until then the
+        node serves nobody.
     """
 
     node: str = ""
@@ -49,7 +49,7 @@ class NodeState:
 
 
 class NodeFiles:
-    """Blocks for a few small files; for starts, joins and removals alone."""
+    """Blocks for a few small files; only for starts, joins and removals."""
 
     def __init__(self, pki_dir: str) -> None:
         self.folder = f"{pki_dir}/{FOLDER}"

@@ -1,8 +1,8 @@
 """
-The tables of the fact log, and the statements that fill, read and thin them.
+The tables of the fact log, and the statements that fill, read and prune them.
 
-Everything here blocks and is called in the store's own threads (L{saltwisted.stores.facts.log}),
-or before they start.
+Everything here blocks. The store's own threads (L{saltwisted.stores.facts.log}) call it, or it is
+called before they start.
 """
 
 from __future__ import annotations
@@ -73,9 +73,10 @@ def open_tables(path: str) -> sqlite3.Connection:
 @frozen
 class Meta:
     """
-    What the file says of itself.
+    What the file says about itself.
 
-    @ivar inode: the file in which it was written; another one is a copy.
+    @ivar inode: the inode of the file in which it was written; if the inode differs, the file is a
+        copy.
     """
 
     node: str = ""

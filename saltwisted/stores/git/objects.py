@@ -1,8 +1,9 @@
 """
-What a repository has, by the names of its objects, read by libgit2.
+The objects of a repository, by their names, read by libgit2.
 
-Small blobs and directories are read at once: an object of 64 KiB takes a fraction of a millisecond.
-What is larger is not touched here, it has a row in L{Repository.large}. Reactor thread only.
+Small blobs and directories are read immediately: an object of 64 KiB takes a fraction of a
+millisecond. This module does not read larger ones; they have a row in L{Repository.large}. Reactor
+thread only.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def library() -> Any:
 
 
 class Damaged(StoreError):
-    """An object is not there, or is not what its name says."""
+    """An object is missing, or does not match its name."""
 
 
 class Repository:
@@ -119,7 +120,7 @@ class Repository:
             return known
         tree = self._object(oid)
         if tree.type_str != "tree":
-            raise Damaged("is no directory", f"{self.path}:{oid}")
+            raise Damaged("is not a directory", f"{self.path}:{oid}")
         self._trees[oid] = tree
         if len(self._trees) > _MOST_TREES:
             self._trees.popitem(last=False)
@@ -160,7 +161,7 @@ class Repository:
             return known
         blob = self._object(oid)
         if blob.type_str != "blob":
-            raise Damaged("is no file", f"{self.path}:{oid}")
+            raise Damaged("is not a file", f"{self.path}:{oid}")
         data = bytes(blob.data)
         named = hashlib.new("sha1" if len(oid) == 40 else "sha256", usedforsecurity=False)
         named.update(b"blob %d\0" % len(data))

@@ -1,10 +1,10 @@
 """
 C{gitfs}: files of commits.
 
-What is served is a L{GitView}: all remotes at one commit for each of their refs. A new one takes
-the place of the old in one moment, so that what is listed and what is read belong together. Trees
-are looked up as they are in the repository, and nothing is ever checked out. Large files are laid
-out by a worker process, when somebody asks for the first time.
+The source serves a L{GitView}: all remotes at one commit for each of their refs. A new view
+replaces the old one at once, so lists and contents belong together. Trees are looked up in the
+repository itself; nothing is ever checked out. A worker process writes a large file to disk when it
+is requested for the first time.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ _MOST_NAMES = 500_000
 @frozen
 class Served:
     """
-    One remote, as it is served: its repository, and its refs at one moment.
+    One remote as it is served: its repository, and its refs at one moment.
 
-    @ivar folder: where its repository is.
+    @ivar folder: the directory of its repository.
     @ivar signed: commits that may be environments by their own names; C{None} for all.
     """
 
@@ -87,7 +87,7 @@ class Place:
 
 
 class GitView:
-    """All remotes at one moment; never changes."""
+    """All remotes at one moment. A view never changes."""
 
     def __init__(self, served: Sequence[Served]) -> None:
         self.served = tuple(served)
@@ -157,7 +157,7 @@ def kept_by(views: Iterable[GitView], folder: str) -> set[str]:
 
 @frozen
 class GitFile(Found):
-    """A file of a commit; C{full} is no path of this machine, there is no such file."""
+    """A file of a commit. C{full} is not a path on this machine; no such file exists."""
 
     oid: str
     place: Place = field(repr=False)
@@ -167,7 +167,7 @@ class GitFiles:
     """
     Reactor thread only.
 
-    @param folder: C{cachedir}, for the paths that are told.
+    @param folder: C{cachedir}, for the paths in answers.
     @param run: runs a blocking call in the pool.
     @param work: has a worker process do something.
     """
@@ -333,7 +333,7 @@ class GitFiles:
         def laid(path: str) -> Any:
             data = self._read(path, whole, start, length)
             if data is None:
-                raise StoreError("is gone again", path)
+                raise StoreError("has been deleted again", path)
             return data
 
         return self._lay(found).addCallback(laid)

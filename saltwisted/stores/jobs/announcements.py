@@ -1,5 +1,5 @@
 """
-Who hears of the entries of the job cache, and when.
+Who is informed about the entries of the job cache, and when.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ class Timer(Protocol):
 
 class Announcements:
     """
-    Tells what is on disk: own entries at once to those here, collected to those who ship them.
+    Reports what is on disk: own entries at once to receivers on this node, and in batches to those
+    who ship them.
 
-    @ivar collecting: seconds for which own entries are collected under load, so that the price of a
-        message to each node is shared; the first after a pause goes at once.
+    @ivar collecting: seconds for which own entries are collected under load, so that they share the
+        cost of a message to each node; the first one after a pause is sent at once.
     """
 
     log = Logger()

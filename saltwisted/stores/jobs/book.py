@@ -1,5 +1,6 @@
 """
-What the file of the job cache says of its streams, as the threads of the store read and write it.
+The part of the job cache's file that describes its streams, as the store's threads read and write
+it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from saltwisted.stores.jobs.table import SPAN
 @frozen
 class Book:
     """
-    What the file says of its streams.
+    What the file says about its streams.
 
     @ivar own: index of the stream that this store appends to.
     @ivar streams: index to stream, known number and floor.

@@ -1,9 +1,10 @@
 """
-Does the job cache hold what it ought to: sums to compare with other nodes, and checks of rows.
+Checks whether the job cache contains what it should: sums to compare with other nodes, and
+checksums of rows.
 
-A stream's numbers fall into chunks. Of each the rows are counted, and their check sums added up:
-two nodes that know a chunk hold the same, apart from what one of them has pruned. The sums are made
-by SQLite, without Python; the rows themselves are read a few at a time.
+The numbers of a stream are divided into chunks. For each chunk the rows are counted and their
+checksums added up: two nodes that know a chunk have the same sums, except for what one of them has
+pruned. SQLite computes the sums without Python; the rows themselves are read a few at a time.
 
 All of it blocks, and runs in the store's own threads.
 """
@@ -88,9 +89,9 @@ def _entry(db: sqlite3.Connection, stream: Stream, base: int, number: int) -> En
 @frozen
 class Looked:
     """
-    What a look at some rows found.
+    The result of checking some rows.
 
-    @ivar at: the table, and the number up to which it was looked at; C{None} after the last.
+    @ivar at: the table, and the number up to which it was checked; C{None} after the last.
     @ivar bad: numbers of rows that are not what was written.
     """
 

@@ -1,5 +1,5 @@
 """
-The job stores by the names of C{master_job_cache}.
+The job stores by their names in C{master_job_cache}.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """
-Returns that are a minion's word alone: how many are kept of each.
+Limits on returns that only a minion vouches for.
 
-A return is a claim where no published record of its job expects it: nobody has published the
-job, or the minion was not among those that it was for. Whether it is one is told by the rows
-themselves whenever somebody asks, so a claim is joined to its job by the mere arrival of the
-record. The table C{claims} is the account by which they are bounded: it has what was a claim on
-arrival, and is gone through only where a minion has too much in it.
+A return is a claim if no published record of its job expects it: nobody has published the job, or
+the minion was not among its targets. The rows themselves show at any time whether a return is one,
+so a claim is joined to its job as soon as the record arrives. The table C{claims} is the account by
+which claims are limited: it lists the returns that were claims when they arrived, and is searched
+only if a minion has too many.
 
 Everything here runs in the writer's thread of L{saltwisted.stores.jobs.store}, in its transactions.
 """
@@ -33,8 +33,8 @@ class Claims:
     """
     The account of claims.
 
-    @ivar dropped: how many went since the start, because their minion had too many.
-    @ivar latest: the minion whose claims went last.
+    @ivar dropped: how many were deleted since the start, because their minion had too many.
+    @ivar latest: the minion whose claims were deleted last.
     """
 
     def __init__(self, most: int, most_bytes: int) -> None:

@@ -1,5 +1,6 @@
 """
-What follows when a batch of the job cache is on disk: the log hears of it, then those who wait.
+What happens when a batch of the job cache is on disk: first the log is informed, then the waiting
+callers.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ PORTION = 0.001
 
 class Delivery:
     """
-    Tells the log, and fires Deferreds, a few per turn: what follows each may take 0.1 ms for a
+    Informs the log and fires Deferreds, a few per turn: the consequences may take 0.1 ms for a
     return, and ten times as long for a job, which is then signed and published.
 
     @param reactor: for C{callLater}.
-    @param portion: after how much of the thread's CPU the rest waits for another turn.
+    @param portion: CPU seconds of the thread after which the rest waits for another turn.
     """
 
     def __init__(self, reactor: Any, replica: JobLog, portion: float = PORTION) -> None:

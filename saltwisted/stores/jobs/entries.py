@@ -1,8 +1,8 @@
 """
-The rows of the job cache as entries of a log, and how they are read to be sent.
+The rows of the job cache as entries of a log, and how they are read for sending.
 
-A number whose row is gone (a repeated return, a record that was replaced, what was pruned in
-between) is sent as C{void}, so that streams have no gaps.
+If the row of a number is gone (a repeated return, a replaced record, a pruned row), it is sent as
+C{void}, so that streams have no gaps.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ ORDER BY 2 LIMIT ?3
 @define
 class Since:
     """
-    What was read to be sent.
+    Entries that were read for sending.
 
-    @ivar bad: numbers of rows that are not what was written, as rows have them.
+    @ivar bad: numbers of rows that are not what was written, as the rows have them.
     """
 
     entries: list[Entry] = field(factory=list)

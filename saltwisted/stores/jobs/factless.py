@@ -1,5 +1,5 @@
 """
-What is asked of every log, and is nothing for one without facts.
+The questions that every log must answer, for a log without facts.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The file of the job cache, as the one who writes has it.
+The file of the job cache, as its writer sees it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from saltwisted.stores.jobs.table import open_table
 
 @define
 class Counts:
-    """What the store did since the start, for metrics."""
+    """What the store has done since the start, for metrics."""
 
     commits: int = 0
     returns: int = 0
@@ -35,20 +35,20 @@ class Counts:
 
 class JobFile:
     """
-    Opens the file, puts it aside when it is damaged, and knows where its numbers stand.
+    Opens the file, moves it aside if it is damaged, and keeps its numbers.
 
-    Used in the writer's thread alone while that runs; what others ask are single values.
+    Only the writer's thread uses it while it runs; others read single values.
 
     @ivar db: the connection; C{None} while there is none.
     @ivar book: what the file says of its streams.
     @ivar last: the last number that was given out in the own stream, as rows have it.
     @ivar derived: the lowest number of a derived record.
-    @ivar epoch: how many files were put aside before this one.
-    @ivar inode: of the file that was opened.
+    @ivar epoch: how many files were moved aside before this one.
+    @ivar inode: the inode of the open file.
     @ivar claims: the account of returns that no job expects.
-    @ivar pruned: the time before which jobs were forgotten.
-    @ivar owed: whether other members may have more of what was here before.
-    @ivar moved: whether a file was put aside, and the next one has not noted it yet.
+    @ivar pruned: the time before which jobs were deleted.
+    @ivar owed: whether other members may have more of this file's earlier contents.
+    @ivar moved: whether a file was moved aside, and the next one has not recorded it yet.
     """
 
     log = Logger()

@@ -1,5 +1,5 @@
 """
-What is damaged or lacking in the job cache, and who hears of it.
+What is damaged or missing in the job cache, and who is informed about it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from saltwisted.words import counted
 
 class JobHealth:
     """
-    Hears of damage, has another file begun for a damaged one, and remembers what is owed to it.
+    Receives reports of damage, has a damaged file replaced, and remembers what other members still
+    owe it.
 
-    @ivar loaded: the file that the log knows of: the writer may have begun another one.
+    @ivar loaded: the file that the log knows; the writer may have begun another one.
     @ivar on_anew: called when another file was begun while the store runs.
-    @ivar on_owed: called when other members may have more of what was here.
+    @ivar on_owed: called when other members may have more of the earlier contents.
     @ivar on_bad: called with the numbers of rows that are not what was written.
-    @ivar trouble: what is lacking here, while it is being brought back; for the status.
+    @ivar trouble: what is missing here while it is being fetched; for the status.
     """
 
     log = Logger()

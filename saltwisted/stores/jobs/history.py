@@ -1,10 +1,9 @@
 """
-The history of jobs that a takeover has left beside the job cache, brought in after the start.
+The history of jobs that a takeover has left beside the job cache, imported after the start.
 
-The file is a stream of msgpack rows, each after its length, as
-L{saltwisted.tools.jobhistory} writes them. It goes away when everything in it is on the disk;
-a master that is stopped before that begins again at its next start, and what is there already
-stays as it is.
+The file is a stream of msgpack rows, each preceded by its length, as L{saltwisted.tools.jobhistory}
+writes them. It is deleted when everything in it is on disk. If the master stops before that, the
+next start begins again; rows that are there already stay unchanged.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ Row = tuple[Any, ...]
 
 class JobHistory:
     """
-    Brings one file into one store. Reactor thread only, but for the reading.
+    Imports one file into one store. Reactor thread only, except for the reading.
 
     @param run: calls something in a thread.
-    @param write_file: writes the file first, at a path, where there is a history to be read.
-    @ivar jobs: how many jobs have come in.
-    @ivar returns: how many returns have come in.
+    @param write_file: writes the file at a path first, if there is a history to be read.
+    @ivar jobs: how many jobs have been imported.
+    @ivar returns: how many returns have been imported.
     """
 
     log = Logger()
@@ -116,7 +115,7 @@ class JobHistory:
 
 
 class Reader:
-    """Reads the file in slices; blocks, and is used by one thread at a time."""
+    """Reads the file in slices. It blocks, and one thread at a time uses it."""
 
     def __init__(self, path: str) -> None:
         self._path = path

@@ -1,5 +1,5 @@
 """
-Which jobs have a record in the job cache, as far as is remembered.
+Which jobs have a record in the job cache, as far as the store remembers.
 """
 
 from __future__ import annotations
@@ -10,9 +10,7 @@ _REMEMBERED = 10_000
 
 
 class KnownJobs:
-    """
-    Spares a query for each return: the newest jobs of which a record was written.
-    """
+    """Saves a query for each return: the newest jobs whose records were written."""
 
     def __init__(self) -> None:
         self._ranks: dict[str, int] = {}

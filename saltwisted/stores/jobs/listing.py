@@ -1,5 +1,5 @@
 """
-Lists of jobs that are asked for again and again: what is made of a record is made once.
+Lists of jobs that are requested again and again: each record is processed only once.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ to the file meanwhile.
 
 class Listing:
     """
-    What a function makes of the records of jobs. Readers' threads share it.
+    The results of a function for the records of jobs. The readers' threads share it.
 
-    @param shown: must not change what it is given, nor may anybody change what it gives.
+    @param shown: must not change its argument; nobody may change its result.
     """
 
     def __init__(self, shown: Shown) -> None:

@@ -1,9 +1,9 @@
 """
 The job cache as a replicated log: its rows are its entries.
 
-A job's record and a return each have a place in the stream of the node where they arose, and
-are sent on as they are (L{saltwisted.stores.jobs.entries}). Which of two rows is kept is decided in
-L{saltwisted.stores.jobs.merging}.
+Each job record and each return has a place in the stream of the node where it was created, and is
+sent on unchanged (L{saltwisted.stores.jobs.entries}). L{saltwisted.stores.jobs.merging} decides
+which of two rows is kept.
 
 L{JobLog} is what the cluster sees (C{ILog}); L{saltwisted.stores.jobs.store} writes and reads.
 """
@@ -38,7 +38,8 @@ T = TypeVar("T")
 
 class JobRows(Protocol):
     """
-    What the log asks of the store whose rows it is: L{saltwisted.stores.jobs.store.JobStore}.
+    What the log needs from the store whose rows it represents:
+    L{saltwisted.stores.jobs.store.JobStore}.
     """
 
     @property
@@ -77,9 +78,9 @@ class JobLog(FactlessLog):
     """
     The log that the cluster ships; see C{ILog}. Reactor thread only.
 
-    @ivar streams: which there are, and how far each is known.
-    @ivar told: who hears of entries.
-    @ivar all_told: whether all other members have said in this life what they know.
+    @ivar streams: which streams there are, and how far each is known.
+    @ivar told: informs others about entries.
+    @ivar all_told: whether, since the start, all other members have said what they know.
     """
 
     log = Logger()

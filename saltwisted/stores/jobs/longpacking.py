@@ -1,5 +1,5 @@
 """
-A return of many megabytes is packed in short turns: it keeps nobody waiting.
+A return of many megabytes is packed in short turns, so that it delays nobody.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
-Rows of other nodes are put in, inside a transaction of the writer's thread.
+Inserts rows of other nodes, inside a transaction of the writer's thread.
 
-Whatever the order of arrival, all nodes keep the same: of two returns of one minion to one job the
-earlier, of two records of one job the later, of two jobs under one jid the one that began first,
-and a published record before a derived one.
+Whatever the order of arrival, all nodes keep the same row: of two returns of one minion to one job
+the earlier; of two records of one job the later; of two jobs under one jid the one that began
+first; and a published record before a derived one.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class Merge:
     """
     Entries of other nodes, as rows.
 
-    @ivar streams: rows of C{streams} that are new.
-    @ivar known: index to number, to be written in the same transaction.
-    @ivar epoch: of the file that the indices belong to.
-    @ivar after: index to the number that must be known in the file before.
-    @ivar quiet: nobody is to hear of them: they were here before, or are history.
+    @ivar streams: new rows of C{streams}.
+    @ivar known: index to number; written in the same transaction.
+    @ivar epoch: the epoch of the file to which the indices belong.
+    @ivar after: index to the number that must already be known in the file.
+    @ivar quiet: rows about which nobody is informed: they were here before, or are history.
     """
 
     epoch: int

@@ -1,5 +1,5 @@
 """
-Readers of the job cache: connections and threads of their own, and what is asked of the rows.
+Readers of the job cache: their own connections and threads, and the queries.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ T = TypeVar("T")
 
 class JobReader:
     """
-    Asks the file, in threads, beside the one that writes.
+    Queries the file in threads, independently of the writer.
 
     @param reactor: for C{callFromThread}.
-    @param met_damage: told of the epoch of a file that is damaged, and how that showed.
-    @param met_bad: told of the numbers of rows that are not what was written.
-    @ivar is_running: whether it may be asked.
+    @param met_damage: called with the epoch of a damaged file, and how the damage showed.
+    @param met_bad: called with the numbers of rows that are not what was written.
+    @ivar is_running: whether it accepts queries.
     """
 
     def __init__(
@@ -126,11 +126,11 @@ class JobReader:
 
 class JobQueries:
     """
-    What callers may ask of the jobs and returns that are kept.
+    What callers may ask about stored jobs and returns.
 
-    @ivar reader: asks the file.
+    @ivar reader: queries the file.
     @ivar replica: knows what other nodes have.
-    @ivar listings: by the functions that lists of jobs are made with.
+    @ivar listings: by the functions that build lists of jobs.
     """
 
     reader: JobReader

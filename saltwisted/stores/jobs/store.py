@@ -1,10 +1,10 @@
 """
-The job cache: published jobs and what minions returned, in one SQLite file.
+The job cache: published jobs and the returns of minions, in one SQLite file.
 
 One thread writes (L{saltwisted.stores.jobs.writer}). A return counts as stored when its transaction
-is on the disk (WAL, C{synchronous=FULL}), and only then its Deferred fires. Readers have
-connections and threads of their own (L{saltwisted.stores.jobs.reader}). What a job is, and whom it
-waits for, is in L{saltwisted.domain.jobs}.
+is on disk (WAL, C{synchronous=FULL}), and only then does its Deferred fire. Readers have their own
+connections and threads (L{saltwisted.stores.jobs.reader}). L{saltwisted.domain.jobs} says what a
+job is, and for whom it waits.
 """
 
 from __future__ import annotations
@@ -53,9 +53,7 @@ _DROPPED = frozenset(("cmd", "id", "jid", "tok", "nonce", "sig", "ts"))
 
 
 class LogRows:
-    """
-    What the log asks of the store whose rows it is (C{JobRows}).
-    """
+    """What the log needs from the store whose rows it represents (C{JobRows})."""
 
     def __init__(self, store: JobStore, clock: Any) -> None:
         """
@@ -114,12 +112,13 @@ class JobStore(JobQueries):
     @param path: the database file; C{-wal} and C{-shm} lie beside it. All 0600.
     @param now: seconds since 1970.
     @param keep_seconds: age at which L{prune} forgets a job; 0 keeps for ever, as in Salt.
-    @param claims: how many returns that no job expects are kept of one minion, and bytes of them.
+    @param claims: how many returns that no job expects are kept of one minion, and how many bytes
+        of them.
     @param collecting: as for L{JobLog}.
     @param all_told: as for L{JobLog}.
     @ivar replica: the same rows as a log that other nodes can have.
-    @ivar health: what is damaged or lacking, and who hears of it.
-    @ivar known: jobs of which there is a record, as far as is remembered.
+    @ivar health: what is damaged or missing, and who is informed.
+    @ivar known: jobs that have a record, as far as the store remembers.
     @ivar on_open: called when the file is open, before anything is written.
     """
 

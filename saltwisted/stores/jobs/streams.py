@@ -13,15 +13,15 @@ from saltwisted.stores.jobs.table import SPAN
 
 class JobStreams:
     """
-    Which streams there are, and how far each is on disk, on its way there, and pruned.
+    Which streams there are, and how far each is on disk, being written, and pruned.
 
     @ivar own: index of the stream that this store appends to.
     @ivar stream: its name.
-    @ivar names: the streams by index; replaced, never changed, since the writer reads it.
+    @ivar names: the streams by index; replaced, never changed, because the writer reads it.
     @ivar index: the reverse.
-    @ivar known: how far each is on disk, as far as others may know.
-    @ivar taken: how far it is on its way to the disk.
-    @ivar confirmed: how far another node has our own.
+    @ivar known: how far each is on disk, and may therefore be announced to others.
+    @ivar taken: how far each has been handed to the writer.
+    @ivar confirmed: how far another node has our own stream.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
 """
 The tables of the job cache, and the statements that fill and empty them.
 
-Everything here blocks and is called in the store's own threads
-(L{saltwisted.stores.jobs.store}), which also hold the transactions.
+Everything here blocks and is called in the store's own threads (L{saltwisted.stores.jobs.store}),
+which also manage the transactions.
 """
 
 from __future__ import annotations

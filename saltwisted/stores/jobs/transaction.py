@@ -1,9 +1,9 @@
 """
-One transaction of the job cache: a batch of writes, the numbers of their rows, and what became of
+One transaction of the job cache: a batch of writes, the numbers of their rows, and the result of
 each.
 
-Rows are handed to SQLite many per statement: every statement gives up the GIL and has to
-get it back from a busy reactor, so their number, not their size, is what costs time.
+Many rows are passed to SQLite per statement. Every statement gives up the GIL and has to get it
+back from a busy reactor, so the time depends on the number of statements, not on their size.
 """
 
 from __future__ import annotations
@@ -45,9 +45,7 @@ from saltwisted.stores.jobs.writes import (
 
 
 class Transaction:
-    """
-    Puts a batch into the file, whole or not at all. In the writer's thread.
-    """
+    """Writes a batch into the file, completely or not at all. It runs in the writer's thread."""
 
     def __init__(
         self, file: JobFile, streams: JobStreams, keep_seconds: float, batch: list[Write]

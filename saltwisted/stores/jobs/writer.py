@@ -1,8 +1,8 @@
 """
-The writer of the job cache: one thread, and what waits for it.
+The writer of the job cache: one thread, and a queue.
 
-Everything that arrives while it commits goes into its next transaction, so the price of reaching
-the disk is shared and nobody waits for a timer.
+Everything that arrives while it commits goes into its next transaction. So the writes share the
+cost of reaching the disk, and nobody waits for a timer.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _QUEUE_BYTES = 128 * 1024 * 1024
 
 class JobWriter:
     """
-    Takes writes in the reactor thread, and commits them in batches in its own.
+    Accepts writes in the reactor thread, and commits them in batches in its own thread.
 
-    @ivar is_running: whether it takes writes.
-    @ivar stall: notices a disk that does not come back.
+    @ivar is_running: whether it accepts writes.
+    @ivar stall: detects a disk that does not respond.
     """
 
     log = Logger()

@@ -1,5 +1,5 @@
 """
-What the writer of the job cache is given to write: one class for each kind.
+What the writer of the job cache can write: one class for each kind.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from saltwisted.stores.jobs.merging import Merge
 @define(eq=False, kw_only=True)
 class Write:
     """
-    One thing to write, and who waits for it.
+    One thing to write, and the caller that waits for it.
 
     @ivar done: fires with C{result} once it is on disk.
-    @ivar size: about how many bytes it has.
-    @ivar number: of its row, where it got one.
-    @ivar is_alone: whether nothing else is in its transaction.
+    @ivar size: its approximate size in bytes.
+    @ivar number: the number of its row, if it got one.
+    @ivar is_alone: whether its transaction contains nothing else.
     """
 
     is_alone: ClassVar[bool] = False
@@ -40,7 +40,8 @@ class JobWrite(Write):
     The record of a job.
 
     @ivar row: jid, seconds since 1970, function, packed load, packed ids of minions.
-    @ivar chosen: its jid was a caller's choice, so that another node may have a job by it.
+    @ivar chosen: whether a caller chose its jid, so that another node may have a job with the same
+        jid.
     """
 
     row: tuple[Any, ...]
@@ -50,10 +51,10 @@ class JobWrite(Write):
 @define(eq=False, kw_only=True)
 class ReturnWrite(Write):
     """
-    What a minion returned.
+    The return of a minion.
 
     @ivar row: jid, minion id, seconds since 1970, packed load.
-    @ivar record: of a job that was not published here: its record, made of this return.
+    @ivar record: for a job that was not published here: its record, derived from this return.
     @ivar pieces: the packed load in pieces, which are not in C{row} yet.
     """
 
@@ -79,9 +80,9 @@ class MergeWrite(Write):
 @define(eq=False, kw_only=True)
 class PruneWrite(Write):
     """
-    Some hundred rows of jobs that began before a time are removed.
+    Deletes some hundred rows of jobs that began before a time.
 
-    @ivar book: what the file says of its streams, once nothing is left to be removed.
+    @ivar book: what the file says about its streams, once nothing is left to delete.
     """
 
     before: float
@@ -90,14 +91,14 @@ class PruneWrite(Write):
 
 @define(eq=False, kw_only=True)
 class MarkWrite(Write):
-    """What was written by this time is remembered, for a later pruning."""
+    """Remembers what was written by this time, for a later pruning."""
 
     at: float
 
 
 @define(eq=False, kw_only=True)
 class ChangeWrite(Write):
-    """Something is changed in the file."""
+    """Changes something in the file."""
 
     change: Callable[[sqlite3.Connection], Any]
 
@@ -105,9 +106,9 @@ class ChangeWrite(Write):
 @define(eq=False, kw_only=True)
 class RenewWrite(Write):
     """
-    A new incarnation of the own stream is begun; what is beyond a number is in it again.
+    Begins a new incarnation of the own stream, which repeats everything beyond a number.
 
-    @ivar book: what the file says of its streams then.
+    @ivar book: what the file says about its streams afterwards.
     """
 
     is_alone: ClassVar[bool] = True
@@ -118,7 +119,7 @@ class RenewWrite(Write):
 
 @define(eq=False, kw_only=True)
 class AnewWrite(Write):
-    """The file is damaged: it is put aside, and another one is begun."""
+    """Moves the damaged file aside, and begins another one."""
 
     is_alone: ClassVar[bool] = True
 

@@ -1,3 +1,3 @@
 """
-Directories that are served: plain ones, and shares with generations.
+Served directories: plain ones, and shares with generations.
 """

@@ -1,5 +1,5 @@
 """
-The batches that are kept for peers that lack them, in the order in which they came.
+The batches that are kept for peers that lack them, in the order of their arrival.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ LOG_BYTES = 64 * 1024 * 1024
 
 class BatchLog:
     """
-    In the database, with an index of it in memory.
+    Stored in the database, with an index in memory.
 
     @ivar rows: number, replica, lo and hi of each.
-    @ivar floor: up to where batches of each replica are not kept any more.
-    @ivar last_packed: the batch that was added last, by its name, as it travels.
+    @ivar floor: for each replica, the number up to which batches are no longer kept.
+    @ivar last_packed: the batch that was added last, by its name, in its encoded form.
     """
 
     def __init__(self, database: IndexDatabase) -> None:

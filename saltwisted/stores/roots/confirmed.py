@@ -1,5 +1,5 @@
 """
-What each peer has confirmed to know; kept, since it tells an old copy of the index later.
+What each peer has confirmed to know. It is kept because it later reveals an old copy of the index.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ class Confirmed:
     """
     In memory and in the database.
 
-    @ivar peers: node to what it knows at least.
+    @ivar peers: node to what it is known to have.
     """
 
     def __init__(self, database: IndexDatabase) -> None:

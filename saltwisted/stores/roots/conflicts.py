@@ -1,5 +1,6 @@
 """
-Versions that lost against others: kept, until an operator has looked at them or time has passed.
+Versions that lost against others. They are kept until an operator has looked at them, or time has
+passed.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from saltwisted.stores.roots.index import IndexDatabase
 
 class Conflicts:
     """
-    In the database; what is added, closed and dropped is so inside a transaction.
+    Stored in the database. Versions are added, closed and dropped inside a transaction.
 
-    @ivar open: how many wait for an operator, as of the last L{count}.
+    @ivar open: how many wait for an operator, according to the last L{count}.
     """
 
     def __init__(self, database: IndexDatabase) -> None:

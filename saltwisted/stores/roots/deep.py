@@ -1,10 +1,10 @@
 """
-Reading everything again, a little at a time: what a disk has lost without saying so.
+Reads everything again, a little at a time, to find what a disk has lost silently.
 
-In a week each content in the store is hashed once, and each file of the working tree whose times
-say that nobody wrote it. A damaged content is fetched from a peer; a file that is not what it
-was, though nobody is said to have written it, is named and never sent to anybody.
-Everything here blocks.
+Each week, each content in the store is hashed once, and so is each file of the working tree whose
+times say that nobody wrote it. A damaged content is fetched from a peer. A file that has changed
+although nobody seems to have written it is reported, and never sent to anybody. Everything here
+blocks.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ PARTS = 168
 @define
 class Found:
     """
-    What a part of the deep look found.
+    What a part of the weekly check found.
 
     @ivar read: how many contents and files were read.
-    @ivar damaged: contents that are not what they should be, with their sizes.
-    @ivar rotten: files that differ from what was committed, though their times say nothing.
-    @ivar sound: files that were read and are what they should be.
+    @ivar damaged: contents that do not match their digests, with their sizes.
+    @ivar rotten: files that differ from what was committed, although their times have not changed.
+    @ivar sound: files that were read and are correct.
     """
 
     read: int = 0

@@ -1,5 +1,6 @@
 """
-What was displaced from a working tree: kept aside for a while, as somebody may still write to it.
+Files that were displaced from a working tree: kept aside for a while, because somebody may still
+write to them.
 
 Everything here blocks.
 """
@@ -27,14 +28,14 @@ from saltwisted.stores.roots.treeroot import TreeRoot
 @define
 class Written:
     """
-    What writing a generation to the tree did.
+    The result of writing a generation to the tree.
 
     @ivar known: path to what is there now.
     @ivar edits: path to what somebody wrote there meanwhile, taken into the store.
-    @ivar again: paths to be looked at, and written later.
-    @ivar kept: directories that hold things which do not take part, and so stay.
-    @ivar failed: path to what the system said.
-    @ivar moved: directories that were renamed whole, from and to.
+    @ivar again: paths to be scanned, and written later.
+    @ivar kept: directories that contain things which do not take part, and so stay.
+    @ivar failed: path to the system's error.
+    @ivar moved: directories that were renamed as a whole, from and to.
     """
 
     known: dict[bytes, Known | None] = field(factory=dict)
@@ -49,7 +50,7 @@ class Displaced:
     """
     The hidden directory of a tree in which displaced files wait to be removed.
 
-    An edit that somebody made through a descriptor that was open is found there.
+    If somebody edited a file through a descriptor that was open, the edit is found here.
     """
 
     def __init__(self, root: TreeRoot, now_ns: Callable[[], int]) -> None:

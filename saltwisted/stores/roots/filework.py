@@ -1,11 +1,11 @@
 """
-Thousands of small files, read or made by a process of its own.
+A separate process reads or writes thousands of small files.
 
-Each takes five system calls, and in a process with threads each of these hands the interpreter to
-another thread, which then has to be waited for: 10 000 files take three times as long, and what
-else the process does takes longer, too. So large looks and large new directories have this done by
-a helper, and go on without one where there is none, or where it fails: whatever is unusual about a
-file is left to those who know what to do (L{saltwisted.stores.roots.worktree}).
+Each file takes five system calls. In a process with threads, each call hands the interpreter to
+another thread, and the first one has to wait to get it back: 10 000 files take three times as long,
+and the rest of the process is slower, too. So a helper process does this work for large scans and
+large new directories. If there is no helper, or it fails, they continue without it. The helper
+leaves every unusual file to the code that can handle it (L{saltwisted.stores.roots.worktree}).
 
 A request and its answer are plain data for a socket.
 """

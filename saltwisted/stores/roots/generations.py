@@ -1,10 +1,11 @@
 """
-C{file_roots} as a cluster node serves them: from committed generations, never from what is edited.
+C{file_roots} as a cluster node serves them: from committed generations, never from files that are
+being edited.
 
-Roots that are replicated are looked up in the manifest of the present generation, or of the one
-that a job was pinned to; links are resolved inside it. Roots that are not (patterns,
-C{__env__}) are served from their directories, as on a lone master. Lists and hashes
-need no disk; contents come from the content store.
+Replicated roots are looked up in the manifest of the present generation, or of the generation to
+which a job is pinned; links are resolved inside it. Roots that are not replicated (patterns,
+C{__env__}) are served from their directories, as on a lone master. Lists and hashes need no disk;
+contents come from the content store.
 """
 
 from __future__ import annotations
@@ -51,11 +52,11 @@ class GenerationRoots(Roots):
     """
     Reactor thread only.
 
-    A content that is damaged is never served: it is mended first, or cannot be read.
+    A damaged content is never served: it is repaired first, or cannot be read.
 
     @param sources: root directory to what it serves.
-    @param mend: has a damaged content brought back, of a store, by digest and size; fires when
-        that is done or has come to nothing.
+    @param mend: fetches a damaged content of a store again, by digest and size; fires when that is
+        done or has failed.
     """
 
     def __init__(

@@ -1,5 +1,5 @@
 """
-The generations of a share: which there were, what each was, and the way back to one.
+The generations of a share: which there were, the contents of each, and the way back to one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOST_GENERATIONS = 200
 
 
 class Change(NamedTuple):
-    """A generation that is kept: which it is, when it came, whose change it was."""
+    """A generation that is kept: its name, when it arrived, and who made the change."""
 
     number: int
     at: float
@@ -63,7 +63,7 @@ class History:
     """
     The generations that are kept.
 
-    @param present: the one that is served.
+    @param present: the generation that is served.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """
-What is done to the store of a share from time to time: forget what nobody needs, find what the disk
-has lost or changed. All of this blocks, and is called under the lock of the share.
+Periodic work on the store of a share: it forgets what nobody needs, and finds what the disk has
+lost or changed. All of this blocks, and is called under the lock of the share.
 """
 
 from __future__ import annotations

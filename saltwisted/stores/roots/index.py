@@ -1,10 +1,10 @@
 """
-The database of one share: the file, its transactions, and what all its tables have in common.
+The database of one share: the file, its transactions, and what all its tables share.
 
-One SQLite file, WAL, C{synchronous=FULL}. Each change of the index is one transaction together
-with the places of the objects that it needs: after a crash all of it is there,
-or nothing. What rows mean is in L{saltwisted.domain.roots.index}; who reads and writes a table is
-the part of the store that it belongs to.
+One SQLite file, WAL, C{synchronous=FULL}. Each change of the index is one transaction, together
+with the places of the objects that it needs: after a crash all of it is there, or nothing.
+L{saltwisted.domain.roots.index} describes the rows; each part of the store reads and writes its own
+tables.
 """
 
 from __future__ import annotations
@@ -63,9 +63,7 @@ DAMAGED = ".damaged"
 
 
 class IndexDatabase:
-    """
-    @param path: the file; made if there is none.
-    """
+    """@param path: the file; created if it does not exist."""
 
     logger = Logger()
 

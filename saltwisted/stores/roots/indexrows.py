@@ -1,5 +1,5 @@
 """
-The versions of all paths, as they are on the disk.
+The versions of all paths, as they are on disk.
 """
 
 from __future__ import annotations

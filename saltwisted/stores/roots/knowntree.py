@@ -1,5 +1,5 @@
 """
-What is known of a working tree: what was at each path when it was last looked at, or written.
+What is known of a working tree: what was at each path when it was last scanned or written.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from saltwisted.stores.roots.treefs import Identity
 
 
 class Known(NamedTuple):
-    """What is in the working tree at a path, as far as we know; no identity: look again."""
+    """
+    What is in the working tree at a path, as far as we know. Without an identity, it must be
+    scanned again.
+    """
 
     entry: TreeEntry
     identity: Identity | None
@@ -29,7 +32,7 @@ class KnownTree:
     """
     In memory and in the database.
 
-    @param may_wait: whether what is to be remembered may be written later, with other things.
+    @param may_wait: whether it may be written later, together with other things.
     @ivar known: path to what is there.
     """
 

@@ -1,8 +1,8 @@
 """
-Which jobs were served from more than one tree: one small SQLite file, alike on all nodes.
+Which jobs were served from more than one tree: one small SQLite file, the same on all nodes.
 
-A row says that a minion was served one more generation than the one that its job is pinned to.
-Rows are only added, and forgotten with the jobs that they are about. Everything here blocks.
+A row says that a minion was served another generation than the one to which its job is pinned. Rows
+are only added, and deleted together with their jobs. Everything here blocks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CREATE TABLE mark(jid TEXT, minion TEXT, name TEXT, at REAL, PRIMARY KEY(jid, mi
 
 
 class Mark(NamedTuple):
-    """A generation that a minion was served beside the one of its job."""
+    """A generation that a minion was served in addition to that of its job."""
 
     jid: str
     minion: str

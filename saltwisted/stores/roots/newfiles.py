@@ -1,10 +1,10 @@
 """
-Small files where nothing was, taken in while the rest of a tree is still being listed.
+New small files, stored while the rest of the tree is still being listed.
 
-What L{WorkTree<saltwisted.stores.roots.worktree.WorkTree>} does for each path, without a call for
-each step: 10 000 files take two thirds of the time. From the first thousand on a helper in another
-process takes part (L{saltwisted.stores.roots.filework}). What is unusual about a file is left to
-the tree.
+This does the same as L{WorkTree<saltwisted.stores.roots.worktree.WorkTree>} does for each path, but
+without a call for each step: 10 000 files take two thirds of the time. From the first thousand on,
+a helper in another process takes part (L{saltwisted.stores.roots.filework}). Unusual files are left
+to the tree.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ _New = tuple[bytes, Identity, os.stat_result]
 @define
 class Seen:
     """
-    What a look at the tree found.
+    The result of a scan of the tree.
 
-    @ivar changed: path to what is there now, where that is not what was known; C{None} is nothing.
-    @ivar again: paths that were being written: look again soon.
+    @ivar changed: path to what is there now, if it has changed; C{None} is nothing.
+    @ivar again: paths that were being written: they must be scanned again soon.
     @ivar young: paths that are too young to be sure that C{lstat} would show a later write.
-    @ivar large: paths of large files to be taken in apart.
+    @ivar large: paths of large files that must be stored separately.
     @ivar skipped: path to the reason why something there does not take part.
-    @ivar unread: those of them that would take part, if the system let us read or keep them.
-    @ivar closed: directories that were not looked into: what is below them is as it was.
+    @ivar unread: those of them that would take part if the system let us read or store them.
+    @ivar closed: directories that were not scanned: their contents are unchanged.
     """
 
     changed: dict[bytes, Known | None] = field(factory=dict)
@@ -81,12 +81,12 @@ class Seen:
 
 class NewFiles:
     """
-    Those of one look; in its thread.
+    The new files of one scan; used in its thread.
 
     @param fs: the tree.
-    @param others: what may have moved here from elsewhere, and need not be read then.
-    @param tell: takes digest and size of what is new in the store.
-    @ivar left: those that are not taken in.
+    @param others: what may have moved here from elsewhere, and then need not be read.
+    @param tell: takes digest and size of new contents of the store.
+    @ivar left: those that are not stored.
     """
 
     log = Logger()

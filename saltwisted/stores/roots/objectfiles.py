@@ -1,5 +1,5 @@
 """
-Large objects: each a file of its own, named after its digest, made under another name.
+Large objects: each is a file of its own, named after its digest, and created under another name.
 """
 
 from __future__ import annotations

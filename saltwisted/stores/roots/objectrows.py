@@ -1,5 +1,5 @@
 """
-Where objects lie, as it is on the disk, and until when one is kept that nothing refers to.
+Where objects are, as it is on disk, and how long an object without references is kept.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from saltwisted.stores.roots.places import Place
 
 
 class ObjectRows:
-    """In the database; what is changed is so inside a transaction."""
+    """Stored in the database; changed inside a transaction."""
 
     def __init__(self, database: IndexDatabase) -> None:
         self._database = database

@@ -1,11 +1,11 @@
 """
 The content store of one share: objects by their SHA-256, small ones in packs.
 
-Objects up to 64 KiB are appended to pack files (L{saltwisted.stores.roots.packs}), one C{fsync} for
-many; larger ones are files of their own (L{saltwisted.stores.roots.objectfiles}). Where an object
-lies is told by the index database, in the same transaction that refers to it: what a crash leaves
-beyond that is cut off at the next start. Everything here blocks; reads may come from any thread,
-writes are serialised by a lock of this store.
+Objects up to 64 KiB are appended to pack files (L{saltwisted.stores.roots.packs}), with one
+C{fsync} for many; larger ones are files of their own (L{saltwisted.stores.roots.objectfiles}). The
+index database records where an object is, in the same transaction that refers to the object; the
+next start cuts off whatever a crash leaves beyond that. Everything here blocks. Any thread may
+read; a lock of this store serialises writes.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ SMALL = 64 * 1024
 
 class ContentStore:
     """
-    The objects of a share by their digests, wherever they lie.
+    The objects of a share by their digests, wherever they are.
 
-    @param folder: a directory of this store alone.
+    @param folder: a directory that only this store uses.
     @param places: what the database knows.
     @ivar large: the files of large objects.
     @ivar lent: packs that another process writes.

@@ -1,8 +1,9 @@
 """
-Packs: files to which small objects are appended, one C{fsync} for many.
+Packs: files to which small objects are appended, with one C{fsync} for many.
 
-A pack is written by one writer, this process or another that it was lent to, and never again after
-a start. All of this is called under the lock of its store, L{LentPacks} takes it itself.
+A pack has one writer, this process or another that it was lent to, and nobody writes to it again
+after a start. All of this is called under the lock of its store; L{LentPacks} takes the lock
+itself.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class PackFolder:
     The pack files of a store, by their numbers.
 
     @param store: the directory of the store.
-    @param new_dirs: directories with new names in them, which are not durable yet.
+    @param new_dirs: directories that contain new names and are not durable yet.
     """
 
     def __init__(self, store: str, new_dirs: set[str], step: Step) -> None:
@@ -120,9 +121,9 @@ class PackFolder:
 
 class PackReader:
     """
-    Ranges of packs; who reads one object after the other is served from what was read ahead.
+    Ranges of packs. It reads ahead for callers that read one object after another.
 
-    @param show: has what was appended to a pack written, so that it can be read.
+    @param show: writes out what was appended to a pack, so that it can be read.
     """
 
     def __init__(self, folder: PackFolder, show: Callable[[int], None]) -> None:
@@ -152,9 +153,9 @@ class PackReader:
 
 class PackWriter:
     """
-    Appends to one pack after the other.
+    Appends to one pack after another.
 
-    @ivar number: of the pack that is written, or is to be begun.
+    @ivar number: the number of the pack that is being written, or will be begun.
     """
 
     def __init__(self, folder: PackFolder, places: Places, number: int, step: Step) -> None:
@@ -252,8 +253,8 @@ class LentPacks:
     Packs that another process appends to.
 
     @param writer: has the numbers before theirs.
-    @param unused: told that nothing more is appended to a pack.
-    @ivar numbers: of those that are lent now.
+    @param unused: called when nothing more is appended to a pack.
+    @ivar numbers: those of the packs that are lent now.
     """
 
     def __init__(

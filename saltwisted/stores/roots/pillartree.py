@@ -1,9 +1,9 @@
 """
 A generation of pillar roots as a directory, for the workers that compile pillars.
 
-Nobody edits these directories, so what did not change is a hard link to the generation before.
-Files are 0600 and directories 0700 whatever they are in the working tree. The name C{current}
-is a link that changes in one step. Everything here blocks.
+Nobody edits these directories, so unchanged files are hard links to the generation before. Files
+are 0600 and directories 0700, whatever their modes in the working tree. The name C{current} is a
+link that changes in one step. Everything here blocks.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ KEEP = 3
 
 
 class PillarTree:
-    """
-    @param folder: a directory of this tree alone.
-    """
+    """@param folder: a directory that only this tree uses."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder

@@ -1,5 +1,5 @@
 """
-Where each object of a store lies, and of which no transaction knows yet.
+Where each object of a store is, and which objects no transaction knows yet.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def no_step(_what: str) -> None:
 
 
 class Place(NamedTuple):
-    """Where an object lies: C{pack} is -1 for a file of its own."""
+    """Where an object is. C{pack} is -1 for a file of its own."""
 
     size: int
     pack: int
@@ -27,10 +27,10 @@ class Place(NamedTuple):
 
 class Places:
     """
-    The places of all objects. Changed under the lock of the store; one is looked up without it.
+    The places of all objects. They are changed under the lock of the store; a lookup needs no lock.
 
     @ivar known: digest to place.
-    @ivar fresh: those of them that no transaction has kept yet.
+    @ivar fresh: those of them that no transaction has stored yet.
     """
 
     def __init__(self, known: dict[bytes, Place]) -> None:

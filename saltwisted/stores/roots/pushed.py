@@ -1,9 +1,9 @@
 """
 C{minionfs}: the files that minions have pushed to this master, by C{cp.push}.
 
-A file of the minion I{web1} is C{salt://web1/path}, below the mount point if there is one. What
-another minion is to be served is what a minion has chosen: its names are paths of no more than its
-own folder, links are followed nowhere, and a C{top.sls} is never served (as in Salt).
+A file of the minion I{web1} is C{salt://web1/path}, below the mount point if there is one. One
+minion chooses what other minions are served. So its names are only paths inside its own folder, no
+links are followed, and a C{top.sls} is never served (as in Salt).
 """
 
 from __future__ import annotations

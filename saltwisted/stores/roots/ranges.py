@@ -1,5 +1,5 @@
 """
-Large objects read by ranges: piece by piece, mapped, and two of them compared.
+Reads large objects by ranges: in pieces, mapped, and compared in pairs.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
 """
 The directories of C{file_roots}, as the file server reads them.
 
-Several environments, several roots each; the first root that has a file serves it. Nothing
-is copied: a file is looked up by C{stat} at each request, so an edit is served at
-once. Remembered are hashes, by what identifies a file's content (inode, size, times),
-and listings, by the mtimes of their directories. C{stat} and reads of what is in
-the page cache happen inline; hashing, walking and real disk reads in the pool.
+There may be several environments, with several roots each; the first root that has a file serves
+it. Nothing is copied: each request looks the file up by C{stat}, so an edit takes effect at once.
+Hashes are cached by what identifies a file's content (inode, size, times), and listings by the
+mtimes of their directories. C{stat} and reads of data in the page cache happen inline; hashing,
+walking and real disk reads happen in the pool.
 
-Where Salt is loose this is strict: no C{..} in any form, no absolute path, no NUL, no
-environment that is not a plain name, and nothing from below the master's C{pki_dir},
-through whatever link. Links that leave a root are followed as in Salt
-(C{fileserver_followsymlinks}, true by default, since sites link formulas in), or not at all.
+This module is stricter than Salt: no C{..} in any form, no absolute path, no NUL, no environment
+that is not a plain name, and nothing from below the master's C{pki_dir}, whatever link leads there.
+Links that leave a root are followed as in Salt (C{fileserver_followsymlinks}, true by default,
+because sites link formulas in), or not at all.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Found:
 
 
 class Shared:
-    """One outcome that several wait for, each with a Deferred of its own."""
+    """One result for which several callers wait, each with a Deferred of its own."""
 
     def __init__(self) -> None:
         self._waiting: list[Deferred[Any]] | None = []
@@ -137,12 +137,12 @@ class _Known:
 
 class Roots:
     """
-    Reactor thread only; what it runs in the pool touches nothing but its arguments.
+    Reactor thread only. Functions that it runs in the pool touch nothing but their arguments.
 
     @param file_roots: environment to directories, as configured; patterns are expanded.
     @param run: runs a blocking call in the pool, C{run(function, *arguments) -> Deferred}.
     @param monotonic: seconds on a clock that does not jump, for the age of listings.
-    @param now: seconds since 1970, to know files that were written this moment.
+    @param now: seconds since 1970, to recognise files that were written at this moment.
     """
 
     name = "roots"

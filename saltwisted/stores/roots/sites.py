@@ -1,9 +1,10 @@
 """
-New directories of a working tree: built aside under a hidden name, and shown whole by one rename.
+New directories of a working tree: built under a hidden name, and made visible as a whole by one
+rename.
 
-Nobody has seen what is being built, so it may be left half done, and taken away. That allows to
-begin before all contents of a large batch are here: L{Sites.prepare} makes what can be made
-while the rest arrives, and writing the tree then only has to rename.
+Nobody has seen a directory that is being built, so it may be left unfinished, and removed. So the
+work can begin before all contents of a large batch have arrived: L{Sites.prepare} makes what it can
+while the rest arrives, and then writing the tree only has to rename.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ Wanted = Mapping[bytes, TreeEntry | None]
 @define
 class Site:
     """
-    A new directory that is built aside.
+    A new directory that is built under a hidden name.
 
     @ivar aside: its hidden name.
-    @ivar entries: path to what is wanted there: the directory itself, and all that will be in it.
-    @ivar folders: it and the directories in it: path and hidden name.
-    @ivar waiting: paths of what is not made yet.
+    @ivar entries: path to what will be there: the directory itself, and everything in it.
+    @ivar folders: the directory and those in it: path and hidden name.
+    @ivar waiting: paths that are not created yet.
     @ivar copied: large files whose content is being copied.
     """
 
@@ -281,9 +282,9 @@ class Sites:
     The sites of one tree.
 
     @param path: the root.
-    @param token: part of hidden names, by which this process knows its own.
-    @param progress: where the paths are counted that L{write} makes.
-    @param helper: makes many small files in another process.
+    @param token: part of hidden names, by which this process recognises its own.
+    @param progress: counts the paths that L{write} creates.
+    @param helper: creates many small files in another process.
     """
 
     log = Logger()

@@ -1,9 +1,9 @@
 """
-Contents that are held against what they should be whenever they are served.
+Contents that are compared with their digests whenever they are served.
 
-A disk may give back something else than was written, and say nothing. A small content is hashed at
-each reading. A large one is hashed whole before it is served for the first time, and each of its
-pieces is held against its checksum from then on, which costs less than sealing it.
+A disk may silently return other data than was written. A small content is hashed at each read. A
+large one is hashed completely before it is served for the first time. From then on each of its
+pieces is compared with its checksum, which costs less than encrypting it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOST = 10_000
 
 
 class Damaged(StoreError):
-    """A content is not what it should be."""
+    """A content does not match its digest."""
 
     def __init__(self, digest: bytes) -> None:
         super().__init__("is damaged on disk", digest.hex())

@@ -1,11 +1,12 @@
 """
-One share on disk: index, content, history and conflicts, changed in whole transactions.
+One share on disk: index, contents, history and conflicts, changed in whole transactions.
 
-Every method blocks and is called in the pool, one at a time per share; what others need to see
-(the generation that is served, knowledge, counts) is left in attributes that are replaced, never
-changed. If the disk refuses, the index is read again from it: memory never runs ahead. Of a large
-batch the log alone is written at first; its rows follow when nobody waits
-(L{RootStore.write_behind}), and are made from the log at a start before that.
+Every method blocks and is called in the pool, one at a time per share. Data that others need (the
+generation that is served, knowledge, counts) is in attributes that are replaced, never changed. If
+the disk refuses, the index is read again from it: memory is never ahead of the disk. Of a large
+batch only the log is written at first. Its rows follow when nobody waits
+(L{RootStore.write_behind}); if the process ends before that, the next start makes them from the
+log.
 """
 
 from __future__ import annotations
@@ -57,10 +58,10 @@ REPLAYED = Limits(max_file=1 << 62, max_entries=2 * MAX_ENTRIES, links="all")
 @frozen
 class Rehearsal:
     """
-    What a batch makes of the index.
+    The effect of a batch on the index.
 
-    @ivar before: the index that it was worked out for, and how often that had changed.
-    @ivar index: a copy, which is the index from then on.
+    @ivar before: the index on which it is based, and how often that had changed.
+    @ivar index: a copy, which becomes the index.
     """
 
     batch: Batch
@@ -79,12 +80,12 @@ class Rehearsal:
 @frozen
 class Commit:
     """
-    What the index has become, and is to be on disk.
+    The new state of the index, which is to be written to disk.
 
-    @ivar batch: that made it so; C{None} for a state that was merged.
-    @ivar tree: what is known of the working tree now, kept in the same transaction.
-    @ivar origin: whose change it is.
-    @ivar came: the batch as it came, with its moves folded.
+    @ivar batch: the batch that made it; C{None} for a state that was merged.
+    @ivar tree: what is known of the working tree now, stored in the same transaction.
+    @ivar origin: the node that made the change.
+    @ivar came: the batch as it arrived, with its moves folded.
     """
 
     outcome: Outcome
@@ -110,9 +111,10 @@ class RootStore:
     """
     The state of one share, and each change of it.
 
-    @param folder: where index and content live, this share's alone.
+    @param folder: the directory of index and contents, which only this share uses.
     @param master: this node's name, in dots and in the history.
-    @param keep: seconds for which superseded objects are kept at least (delta bases, rollback).
+    @param keep: seconds for which superseded objects are kept at least (as delta bases, and for
+        rollback).
     @ivar owns_numbers: whether nobody can know changes by the numbers that come next, see L{go_on}.
     """
 

@@ -1,8 +1,8 @@
 """
-Walking and reading served directories: what blocks, and so is called in the pool.
+Walking and reading served directories. These functions block, so they are called in the pool.
 
-Every function touches nothing but its arguments. Which files may be served at
-all is decided in L{saltwisted.stores.roots.served}.
+No function touches anything but its arguments. L{saltwisted.stores.roots.served} decides which
+files may be served at all.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 File system calls below one directory that cannot be led outside it.
 
 Every name is resolved relative to a directory descriptor, and never through a link: by
-C{openat2(RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)} where the kernel has it,
-else component by component with C{O_NOFOLLOW}. No call here takes a path of more than
-one component except through that. C{renameat2} and C{syncfs} come through ctypes.
+C{openat2(RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)} if the kernel has it,
+otherwise component by component with C{O_NOFOLLOW}. Only that mechanism takes paths of more than
+one component. C{renameat2} and C{syncfs} are called through ctypes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _raise(path: bytes) -> None:
 
 
 class Identity(NamedTuple):
-    """What C{lstat} says of a file that was not touched since."""
+    """What C{lstat} says about a file, as long as nobody has touched it."""
 
     mode: int
     size: int
@@ -109,11 +109,11 @@ class TreeFs:
     One root directory, held open. Used by one thread at a time.
 
     @param path: the root itself may be reached through links: its administrator chose it.
-    @param trash: a directory outside to stand for C{.saltwisted-trash}, if files can be renamed
-        to there from the root.
-    @ivar device: the number of its device, which may be another one each time it is mounted.
-    @ivar volume: what its file system says it is (of its UUID, mostly), also when it is mounted
-        again; where it says nothing, the device.
+    @param trash: a directory outside that replaces C{.saltwisted-trash}, if files can be renamed to
+        it from the root.
+    @ivar device: the number of its device, which may differ each time it is mounted.
+    @ivar volume: the identity that its file system reports (mostly its UUID), which stays the same
+        when it is mounted again; without one, the device.
     @raises StoreError: it cannot be opened.
     """
 

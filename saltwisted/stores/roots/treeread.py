@@ -1,8 +1,8 @@
 """
-Looking at a working tree: what is new, what has changed, what is gone.
+Scanning a working tree: what is new, what has changed, what is gone.
 
-An entry counts as unchanged when C{lstat} says what it said before; else it is read, and what
-changed while it was read is looked at again later. Everything here blocks.
+An entry counts as unchanged if C{lstat} says the same as before; otherwise it is read. An entry
+that changes while it is read is scanned again later. Everything here blocks.
 """
 
 from __future__ import annotations
@@ -110,9 +110,9 @@ def _copy_hashed(source: int, path: str, digest: hashlib._Hash) -> int:
 
 class TreeReader:
     """
-    Looks at the directories and files of one root.
+    Scans the directories and files of one root.
 
-    @param sites: tells which hidden names are of something that is being written.
+    @param sites: says which hidden names belong to something that is being written.
     @param helper: reads many small files in another process.
     """
 

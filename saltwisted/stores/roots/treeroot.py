@@ -1,5 +1,5 @@
 """
-The directory of a working tree: that it is the one of last time, and what takes no part in it.
+The directory of a working tree: whether it is still the same one, and what in it takes no part.
 
 Everything here blocks.
 """
@@ -27,10 +27,10 @@ class TreeRoot:
     """
     A root directory, opened and closed again.
 
-    @param path: the directory; made if it is not there.
+    @param path: the directory; created if it does not exist.
     @param share: the share's name, written into the marker file.
     @ivar ignored: what C{.rootsignore} and the configuration exclude.
-    @ivar rules_changed: whether that is new since it was last asked.
+    @ivar rules_changed: whether that has changed since the last question.
     """
 
     def __init__(self, path: str, share: str, extra_rules: tuple[bytes, ...], trash: str) -> None:

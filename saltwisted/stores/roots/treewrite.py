@@ -1,8 +1,8 @@
 """
-Writing to a working tree: a generation is put there, and no edit is lost.
+Writing a generation to a working tree without losing any edit.
 
-The new file is made under a hidden name and exchanged with the old one, and the displaced one is
-inspected: if it is not what was expected, somebody wrote it meanwhile, and it becomes a version of
+The new file is made under a hidden name and exchanged with the old one. Then the displaced file is
+inspected: if it is not the expected one, somebody wrote it meanwhile, and it becomes a version of
 its own. Everything here blocks.
 """
 
@@ -35,10 +35,10 @@ MANY = 16
 
 class TreeWriter:
     """
-    Makes a tree what it should be.
+    Makes a tree match a generation.
 
-    @param reader: looks at what is to be moved as a whole.
-    @param sites: makes many files aside.
+    @param reader: scans what is to be moved as a whole.
+    @param sites: creates many files under hidden names.
     @param token: begins the hidden names of this process.
     """
 

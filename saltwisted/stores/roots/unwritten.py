@@ -1,8 +1,8 @@
 """
-Rows of the index that the log alone has.
+Rows of the index that are only in the log so far.
 
-Of a large batch the log is written at first; its rows follow when nobody waits, and are made from
-the log at a start before that.
+Of a large batch only the log is written at first. Its rows follow when nobody waits; if the process
+ends before that, the next start makes them from the log.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from saltwisted.stores.roots.indexrows import IndexRows
 
 
 class UnwrittenRows:
-    """The paths whose rows are still to be written; true if there are any."""
+    """The paths whose rows still have to be written; true if there are any."""
 
     def __init__(self, database: IndexDatabase, rows: IndexRows) -> None:
         self._database = database

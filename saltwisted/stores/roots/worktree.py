@@ -1,9 +1,10 @@
 """
-The working tree of a share: what people edit, read by scanning and written by exchange.
+The working tree of a share, which people edit. It is read by scanning and written by exchanging
+files.
 
-The directory itself is in L{saltwisted.stores.roots.treeroot}, looking at it in
-L{saltwisted.stores.roots.treeread}, writing to it in L{saltwisted.stores.roots.treewrite}, what was
-displaced from it in L{saltwisted.stores.roots.displaced}. Everything here blocks.
+The directory itself is in L{saltwisted.stores.roots.treeroot}, scanning it in
+L{saltwisted.stores.roots.treeread}, writing to it in L{saltwisted.stores.roots.treewrite}, and
+displaced files are in L{saltwisted.stores.roots.displaced}. Everything here blocks.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ class WorkTree(TreeRoot):
     """
     One root directory that people edit.
 
-    @param helper: reads and makes many small files in another process.
-    @ivar reader: looks at it.
+    @param helper: reads and creates many small files in another process.
+    @ivar reader: scans it.
     @ivar writer: writes to it.
-    @ivar displaced: what was there before.
+    @ivar displaced: displaced files.
     """
 
     def __init__(

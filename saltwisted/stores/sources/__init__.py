@@ -1,3 +1,3 @@
 """
-Which sources of files there are.
+The available sources of files.
 """

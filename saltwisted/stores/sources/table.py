@@ -1,7 +1,7 @@
 """
-The sources of files that a master alone may serve, by the names of C{fileserver_backend}.
+The sources of files that a lone master may serve, by their names in C{fileserver_backend}.
 
-What a node of a cluster serves in their place is in L{saltwisted.roles.clusterroots}.
+L{saltwisted.roles.clusterroots} has what a cluster node serves in their place.
 """
 
 from __future__ import annotations

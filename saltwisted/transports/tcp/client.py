@@ -56,8 +56,8 @@ class TcpRequests:
     """
     The request side of a minion: any number of requests in one connection.
 
-    It is made when there is something to ask, and made again by the next request after it ended.
-    What was asked in it fails then: whether the master has heard it is not known.
+    The connection is made when there is a request, and made again by the next request after it has
+    ended. Requests that were pending then fail: it is unknown whether the master has received them.
     """
 
     def __init__(

@@ -1,5 +1,5 @@
 """
-What all four ends have in common: a stream of frames, bounded in size and time, and a port.
+What all four ends share: a stream of frames, with limits on size and time, and a port.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Stream:
 
 
 class Framed(Protocol):
-    """One end of a stream: frames in, bounded in size and time."""
+    """One end of a stream of frames, with limits on size and time."""
 
     log = Logger()
     transport: Any = None

@@ -1,9 +1,9 @@
 """
 Publications, the master's side.
 
-A subscriber that does not read has a queue of C{pub_hwm} publications; the one
-above that, or a minute without progress, ends its connection, and is counted: it comes back
-and signs in, where a silent gap would go unnoticed.
+A subscriber that does not read has a queue of C{pub_hwm} publications. One more publication, or a
+minute without progress, ends its connection, and this is counted. The subscriber then returns and
+signs in, whereas a silent gap would go unnoticed.
 """
 
 from __future__ import annotations
@@ -118,9 +118,9 @@ class TcpPublishServer:
     The publish port of a master.
 
     @ivar port: the bound port.
-    @ivar topics: how many connections have said to be each minion, by topic.
+    @ivar topics: how many connections have identified themselves as each minion, by topic.
     @ivar published: publications sent.
-    @ivar dropped: subscribers that were too slow and are hung up on.
+    @ivar dropped: slow subscribers that were disconnected.
     """
 
     log = Logger()

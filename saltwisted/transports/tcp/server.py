@@ -1,10 +1,10 @@
 """
 Requests, the master's side.
 
-Bounds, as those of L{saltwisted.transports.zeromq.router}. Reading from a client stops while so
-many of its requests are unanswered, while too many of all are, while large ones hold too many
-bytes, or while it does not read its answers. A frame that begins must end in time, and all that
-have begun have a bound together.
+There are limits, as in L{saltwisted.transports.zeromq.router}. The master stops reading from a
+client while that client has too many unanswered requests, while there are too many in total, while
+large ones hold too many bytes, or while the client does not read its answers. A frame that has
+begun must end in time, and all unfinished frames together have a size limit.
 """
 
 from __future__ import annotations

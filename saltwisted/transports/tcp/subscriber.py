@@ -26,10 +26,10 @@ GONE = 20.0
 
 class TcpSubscriber:
     """
-    The publish side of a minion: connects, says who it is, listens, and connects again.
+    The publish side of a minion: connects, identifies itself, listens, and connects again.
 
-    A master of ours gives signs of life; when they stay away C{lost} is called, and after
-    a while the connection is made again.
+    One of our masters sends signs of life. When these stop, C{lost} is called, and after a while
+    the subscriber connects again.
     """
 
     log = Logger()

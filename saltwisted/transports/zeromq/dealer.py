@@ -36,12 +36,12 @@ class DealerClient:
     """
     The request side of a minion: a few DEALER sockets that behave like REQ.
 
-    A stock master answers in any order and its framing has no room for a number, so a
-    socket carries one request at a time and concurrency is the number of sockets.
-    After a timeout the socket is closed, as stock does: a late answer must not be
-    taken for the next one's. Requests beyond C{sockets} wait in order, at most C{queue}
-    of them; the time spent waiting counts. What a crowd of requests has opened is closed when it
-    was of no use for a while; one socket stays.
+    A stock master answers in any order, and its framing has no room for a number. So a socket
+    carries one request at a time, and the number of sockets limits concurrency. After a timeout the
+    socket is closed, as in stock, so that a late answer is not taken for the next one. Requests
+    beyond C{sockets} wait in order, at most C{queue} of them; the time spent waiting counts.
+    Sockets that were opened for many requests are closed when they have been idle for a while; one
+    socket stays.
     """
 
     def __init__(

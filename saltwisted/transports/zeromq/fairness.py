@@ -2,9 +2,9 @@
 One ZeroMQ socket in the reactor, read in fair portions.
 
 L{FairConnection} differs from txzmq's connection in what matters under load: it reads at most 64
-messages or 2 milliseconds a turn, so that a flood cannot freeze the reactor; it never loses a
-wake-up; it sends without asking the global reactor; and a socket error makes it tell its owner
-instead of going deaf.
+messages or 2 milliseconds per turn, so that a flood cannot freeze the reactor; it never loses a
+wake-up; it sends without the global reactor; and on a socket error it informs its owner instead of
+going deaf.
 """
 
 from __future__ import annotations
@@ -109,10 +109,10 @@ class FairConnection(ZmqConnection):
     """
     One socket, read in fair portions.
 
-    @ivar received: called with the list of frames of each message; may raise, then this
-        message alone is lost, and logged.
-    @ivar broken: called once, after this connection has closed itself, when the socket
-        failed for a reason that waiting will not mend.
+    @ivar received: called with the list of frames of each message; if it raises, only this message
+        is lost, and the error is logged.
+    @ivar broken: called once, after this connection has closed itself, if the socket failed for a
+        reason that does not go away by waiting.
     """
 
     log = Logger()

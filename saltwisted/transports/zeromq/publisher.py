@@ -29,14 +29,14 @@ _GONE = int(zmq.EVENT_DISCONNECTED)
 
 class PubServer:
     """
-    The publish port of a master: XPUB, which is PUB that hears who subscribes.
+    The publish port of a master: XPUB, which is PUB that learns who subscribes.
 
-    A subscriber that does not read loses messages above C{hwm}; the messages that at
-    least one subscriber lost are counted in C{dropped}.
+    A subscriber that does not read loses messages above C{hwm}; C{dropped} counts the messages that
+    at least one subscriber lost.
 
     @ivar port: the bound port.
-    @ivar topics: how many connections subscribe to each topic. Minions without
-        C{zmq_filtering} subscribe to C{b""}; ours to their own topic besides.
+    @ivar topics: how many connections subscribe to each topic. Minions without C{zmq_filtering}
+        subscribe to C{b""}; ours also subscribe to their own topic.
     @ivar addresses: how many connections there are from each address.
     """
 

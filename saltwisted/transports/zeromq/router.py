@@ -69,11 +69,11 @@ class RouterServer:
     """
     The request port of a master: ROUTER.
 
-    A client may have C{per_client} requests unanswered, all together C{in_flight}, and
-    L{MOST_HELD} bytes of large ones. Above the first, its further requests are dropped and
-    counted (stock clients have one or a few); at the others, reading stops until some are
-    answered, and the clients wait in ZeroMQ's and TCP's queues, served in turn. Of a client
-    that does not read its answers at most twice C{per_client} are kept, then they are dropped.
+    A client may have C{per_client} unanswered requests, all clients together C{in_flight}, and
+    L{MOST_HELD} bytes of large ones. Beyond the first limit, the client's further requests are
+    dropped and counted (stock clients have one or a few). Beyond the others, reading stops until
+    some are answered; the clients wait in ZeroMQ's and TCP's queues, and are served in turn. If a
+    client does not read its answers, at most twice C{per_client} are kept; then they are dropped.
 
     @ivar port: the bound port.
     @ivar dropped: requests dropped, by reason.

@@ -19,9 +19,9 @@ class SubClient:
     """
     The publish side of a minion: SUB.
 
-    ZeroMQ reconnects by itself; its heartbeats (which every libzmq answers) notice a
-    master that is gone without a word. That something is connected is not known here:
-    only messages prove it. That a connection ended, is told by C{lost}.
+    ZeroMQ reconnects by itself. Its heartbeats (which every libzmq answers) detect a master that
+    vanished silently. This class does not know whether anything is connected: only messages prove
+    it. C{lost} is called when a connection has ended.
     """
 
     def __init__(

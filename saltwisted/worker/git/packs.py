@@ -40,11 +40,11 @@ def pack(request: Mapping[str, Any]) -> dict[str, Any]:
     folder, seconds = str(request["folder"]), float(request["seconds"])
     state = repository.state_of(folder)
     if not state:
-        raise GitError("nothing is here")
+        raise GitError("this node does not have this repository")
     repo = os.path.join(folder, state["repo"])
     wants, haves = sorted(set(request["wants"])), sorted(set(request["haves"]))
     if any(repository.missing(repo, wants, seconds)):
-        raise GitError("not all that is wanted is here")
+        raise GitError("this node does not have all wanted objects")
     lacking = set(repository.missing(repo, haves, seconds))
     lines = [*wants, *(f"^{oid}" for oid in haves if oid not in lacking)]
     text = "".join(f"{line}\n" for line in lines).encode()
@@ -116,7 +116,7 @@ class Taking(repository.Fetch):
         wants = sorted({*refs.values(), *(str(tip[0]) for tip in back.values())})
         lacking = repository.missing(quarantine, wants, self._seconds)
         if lacking:
-            raise GitError(f"what came from another node lacks {lacking[0]}")
+            raise GitError(f"the pack from another node lacks {lacking[0]}")
         args = ["--git-dir", quarantine, "rev-list", "--objects", "--quiet", "--stdin"]
         text = "".join(f"{oid}\n" for oid in wants).encode()
         if wants:
@@ -152,7 +152,7 @@ def settle(request: Mapping[str, Any]) -> dict[str, Any]:
     with repository.locked(folder):
         state = repository.state_of(folder)
         if not state:
-            raise GitError("nothing is here")
+            raise GitError("this node does not have this repository")
         repo = os.path.join(folder, state["repo"])
         refs: dict[str, list[str]] = {ref: list(tip) for ref, tip in request["refs"].items()}
         back = (request.get("aside") or {}).get("back") or {}
@@ -160,7 +160,7 @@ def settle(request: Mapping[str, Any]) -> dict[str, Any]:
         wanted = sorted({str(oid) for tip in tips for oid in tip if oid})
         lacking = repository.missing(repo, wanted, float(request["seconds"]))
         if lacking:
-            raise GitError(f"object {lacking[0]} is not here")
+            raise GitError(f"object {lacking[0]} is missing")
         state = {
             "repo": state["repo"],
             "refs": dict(sorted(refs.items())),

@@ -222,7 +222,7 @@ def outcome(
             end(process)
         status = process.wait()
     if not in_time:
-        raise GitError(f"no end within {seconds:g} s")
+        raise GitError(f"git did not finish within {seconds:g} s")
     return status, b"".join(pieces), noise
 
 
@@ -264,7 +264,7 @@ def start(
             preexec_fn=limit,
         )
     except FileNotFoundError:
-        raise GitError("there is no program git: install the package git") from None
+        raise GitError("the program git is missing: install the package git") from None
     except OSError as error:
         raise GitError(f"git cannot be started: {error.strerror}") from error
 

@@ -60,7 +60,7 @@ class Objects:
             pipe.write(text)
             pipe.flush()
         except BrokenPipeError:
-            raise Damaged("git has ended while it was asked for objects") from None
+            raise Damaged("git has ended while it read objects") from None
 
     def _one(self, oid: str, kind: str, most: int) -> bytes | None:
         pipe = self._process.stdout

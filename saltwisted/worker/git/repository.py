@@ -243,7 +243,7 @@ class Fetch:
         """What is known now; it has to be of the same repository."""
         now = self._state()
         if repo and now.get("repo") != repo:
-            raise GitError("the repository was made anew meanwhile")
+            raise GitError("the repository was recreated in the meantime")
         return now
 
     def _keeps(self) -> str:
@@ -431,7 +431,7 @@ class Fetch:
         found = packed_refs(quarantine)
         refs = {ref: oid for ref, oid in found.items() if not ref.startswith(KEPT_REFS)}
         if len(refs) > MOST_REFS:
-            raise GitError(f"the remote has {len(refs)} refs, and {MOST_REFS} are taken at most")
+            raise GitError(f"the remote has {len(refs)} refs; at most {MOST_REFS} are accepted")
         return refs
 
     def _reached(self, quarantine: str, most: int) -> bool:
@@ -559,8 +559,8 @@ def explain(text: str, reach: Mapping[str, Any]) -> str:
         name, port = _host_of(reach)
         known = f"'[{name}]:{port}'" if port else name
         return (
-            f"the host has another key than the one in known_hosts: somebody may be in between."
-            f" If it was given a new one, remove the old: ssh-keygen -R {known}"
+            f"the host's key is not the one in known_hosts: somebody may intercept the connection."
+            f" If the host has a new key, remove the old one: ssh-keygen -R {known}"
         )
     if "ost key verification failed" in line or "No matching host key" in line:
         name, port = _host_of(reach)

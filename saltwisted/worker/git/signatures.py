@@ -61,12 +61,10 @@ class Judge:
             with open(self._path, "rb") as file:
                 content = file.read(MOST_KEYS + 1)
         except OSError as error:
-            raise GitError(
-                f"{self._path}, with the keys of those who may sign: {error.strerror}"
-            ) from error
+            raise GitError(f"{self._path} (the keys that may sign): {error.strerror}") from error
         if not content.strip() or len(content) > MOST_KEYS:
             how = "is empty" if not content.strip() else "is too large"
-            raise GitError(f"{self._path}, with the keys of those who may sign, {how}")
+            raise GitError(f"{self._path} (the keys that may sign) {how}")
         return content
 
     def wrong(self, repo: str, oid: str, is_tag: bool) -> str:
@@ -81,7 +79,7 @@ class Judge:
         args = ["--git-dir", repo, "verify-tag" if is_tag else "verify-commit", "--raw", oid]
         status, _, noise = program.outcome(args, self._environ, seconds=self._left())
         if len(noise) >= program.KEPT:
-            return "has a signature of which gpg has too much to say"
+            return "has a signature for which gpg writes too much output"
         told = noise.decode(errors="replace")
         if self._kind == "gpg":
             return signing.wrong_with_gpg(status, told, self._keys)
@@ -94,7 +92,7 @@ class Judge:
     def _left(self) -> float:
         left = self._until - time.monotonic()
         if left <= 0:
-            raise GitError("the signatures could not all be looked at in time")
+            raise GitError("not all signatures could be verified in time")
         return left
 
     def _prepare(self) -> None:
@@ -149,7 +147,7 @@ class Judge:
 def _found(name: str, package: str) -> str:
     path = shutil.which(name)
     if path is None:
-        raise GitError(f"there is no program {name}: install the package {package}")
+        raise GitError(f"the program {name} is missing: install the package {package}")
     return path
 
 
