@@ -120,7 +120,9 @@ class GitViewTests(SynchronousTestCase):
                 (BACK_TO, {"tips": {REF: [tip] * 3}}),
             ):
                 refused = node.said_by("c", word, {"key": KEY, **more})
-                self.assertIn("may not have pillars", str(self.failureResultOf(refused).value), word)
+                self.assertIn(
+                    "may not have pillars", str(self.failureResultOf(refused).value), word
+                )
 
     def test_read_only(self) -> None:
         """
