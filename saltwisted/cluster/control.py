@@ -338,9 +338,10 @@ def _rights(value: Any) -> tuple[str, ...]:
 
 def waiting_room(node: ClusterControl, status: Callable[[], dict[str, Any]]) -> Operations:
     """
-    The table of a node that is not a member now; for anything else it says what it waits for.
+    The table of a node that is not a member now; for other operations it says what the node waits
+    for.
 
-    @param status: the little that can be said of it.
+    @param status: the few facts that are available.
     """
 
     async def status_of_it(call: Call) -> Any:
@@ -361,7 +362,7 @@ def _row(name: str, handler: Handler, *takes: Argument) -> Operation:
 
 
 def views(drift: Drift, ring: Ring, keys: KeyView) -> list[Operation]:
-    """The rows of what is only looked at, and only by a member."""
+    """The rows that only read, and only on a member."""
 
     async def members_drift(call: Call) -> Any:
         """Report the options that should be equal on all members and are not."""

@@ -24,13 +24,15 @@ def asks(user: str, source: str) -> None:
 
 
 def origin(user: str, node: str) -> dict[str, Any]:
-    """What the record of a job of this user says of that; nothing where nobody has asked."""
+    """
+    The facts about the caller for the record of a job of this user; nothing if there is no caller.
+    """
     name, source = bus.ASKED.get()
     return {ASKED: {"by": source, "node": node}} if source and name == user else {}
 
 
 def named(asked: tuple[str, str]) -> str:
-    """Who has asked, by which way and from where, for people; C{""} if nobody has."""
+    """The caller, the interface and the address, for display; C{""} if there is no caller."""
     user, source = asked
     return f"{user[:100]} ({source[:LONGEST]})" if user else ""
 

@@ -46,7 +46,7 @@ class Bearers:
         return self._tokens.get(digest)
 
     def name_in(self, text: str, settings: Mapping[str, Any]) -> str:
-        """Whose a token says that it is; C{""} for what is none."""
+        """The user name that a token claims; C{""} if it is not a token."""
         if len(text) > BEARER_LENGTH:
             return ""
         try:
@@ -58,10 +58,10 @@ class Bearers:
         self, text: str, source: str, judge: Callable[[str, str], Awaitable[Token]]
     ) -> str:
         """
-        What stands for a token. Of several who come with the same one at once the first has it
-        judged.
+        What is known about a token. If several requests come with the same one at once, the first
+        has it checked.
 
-        @param judge: raises what is wrong with it.
+        @param judge: raises if something is wrong with it.
         """
         key = sha256(text.encode("utf-8", "replace")).hexdigest()
         while key in self._judging:

@@ -47,7 +47,7 @@ async def _silent(_item: Any) -> None:
 
 @lru_cache(maxsize=1024)
 def signature(function: Callable[..., Any]) -> Signature:
-    """As the standard library's, which looks at the code anew at each call."""
+    """Like the standard library's function, which reads the code again at each call."""
     return look_at(function)
 
 
@@ -97,7 +97,7 @@ class Calls:
         The names that a function takes, and whether it takes any other.
 
         @param kind: C{runner} or C{wheel}.
-        @return: C{None} for one that is not there.
+        @return: C{None} if the function does not exist.
         """
         function = (self.runners if kind == "runner" else self.wheels).get(fun)
         if function is None:
@@ -140,10 +140,11 @@ class Calls:
         @param background: answer with C{jid} and C{tag} at once; the result comes on the bus.
         @param keep: put the run into the job cache, as C{runner_returns} says.
         @param jid: the job id, if the caller has chosen one.
-        @param exact: a minion wants it: its targets are read without wildcards for pillar values.
-        @param beside: what the events of the run say as well.
+        @param exact: whether a minion calls: its targets are read without wildcards for pillar
+            values.
+        @param beside: additional data for the events of the run.
         @param own: a new job id of this master, if it has made one for this call.
-        @raises RemoteError: the jid is none.
+        @raises RemoteError: the jid is invalid.
         @raises DeniedError: the jid is in use.
         """
         await self.runners.learn()

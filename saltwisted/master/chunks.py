@@ -78,7 +78,7 @@ class Place:
         return self._chunks._wait(self)
 
     def give_back(self) -> None:
-        """Hold none any more. Idempotent."""
+        """Release it. Idempotent."""
         taken, self.taken = self.taken, False
         if taken:
             self._chunks._give()

@@ -41,10 +41,10 @@ def keep(
     digest: bytes = b"",
 ) -> list[bytes]:
     """
-    Keep one more view; the digests of those that are kept no longer.
+    Keep one more view; returns the digests of those that are dropped.
 
     @param used: the digests of those on which something runs.
-    @param digest: by which it is kept; empty for its own.
+    @param digest: the digest under which it is kept; empty for its own.
     """
     digest = digest or view.digest
     views[digest] = view

@@ -40,7 +40,7 @@ class CommitViews:
         source.on_keep(lambda folder: kept_by(self._views.values(), folder))
 
     def on_use(self, user: Callable[[], Iterable[bytes]]) -> None:
-        """What is used is kept in memory, and in what was served before."""
+        """Generations in use are kept in memory, and in the list of those that were served."""
         self._used = user
         self._earlier.on_use(user)
 
@@ -53,7 +53,7 @@ class CommitViews:
 
     @property
     def digest(self) -> bytes:
-        """Of what is served now."""
+        """The digest of what is served now."""
         return self._source.view.digest if self._source.view.served else b""
 
     def has(self, digest: bytes) -> bool:
@@ -67,7 +67,7 @@ class CommitViews:
         return view.digest
 
     def was_served(self, digest: bytes) -> bool:
-        """Whether it has only what was fetched as it is, and no commit that was never served."""
+        """Whether it has only commits that were fetched and served as they are."""
         view = self._view(digest)
         now = [each.remote for each in self._source.view.served]
         return view is not None and all(each.remote in now for each in view.served)

@@ -76,7 +76,7 @@ class Orchestrations(Protocol):
         ...
 
     async def wish(self, jid: str, wish: Mapping[str, Any], user: str) -> None:
-        """Have one halt, go on or end at one of its steps, on whichever node it goes on."""
+        """Make one halt, continue or end at one of its steps, on whichever node it runs."""
         ...
 
 

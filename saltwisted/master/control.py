@@ -159,7 +159,7 @@ class Control:
         ]
 
     def recorded(self, user: str, what: str, caller: Caller) -> None:
-        """Write down who does what, and where from."""
+        """Record who does what, and from where."""
         tell_done(self._ctx, user, what, f"{caller.door}, {caller.source}")
 
     async def publish(self, call: Call) -> Any:
@@ -269,7 +269,7 @@ def table_of(control: Control, counters: Counter[str]) -> Operations:
 
 
 def load_of(args: Mapping[str, Any]) -> dict[str, Any]:
-    """The job of a call: never what proved who sends it, nor how long he waits."""
+    """The job of a call, without the proof of its sender and without the time limit."""
     load = as_job(args)
     for name in ("timeout", "gather_job_timeout", "full"):
         load.pop(name, None)
@@ -278,7 +278,7 @@ def load_of(args: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def without_steps(stream: Callable[[Any], Awaitable[None]]) -> Callable[[Any], Awaitable[None]]:
-    """For who waits for an orchestration, and does not watch it."""
+    """For a caller that waits for an orchestration, but does not watch it."""
 
     async def told(item: Any) -> None:
         if "step" not in item:

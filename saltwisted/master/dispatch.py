@@ -94,7 +94,7 @@ class Dispatcher:
         )
 
     def close(self, why: str) -> None:
-        """Take no more jobs; who brings one is told why."""
+        """Accept no more jobs; callers are told why."""
         self._closed = why
 
     def _see_whether_open(self, own: bool) -> None:
@@ -113,16 +113,21 @@ class Dispatcher:
         """
         Publish one job.
 
-        @param load: Salt's publish load: C{tgt tgt_type fun arg ret jid kwargs}. Its jid is the
-            caller's choice, and judged.
-        @param jid: one of L{new_jid} that the caller has already listened for.
-        @param exact: a minion wants it: the target is read without wildcards for pillar values.
-        @param own: a question of this master's own, also when it takes no more jobs.
-        @param again: it had begun before the start; minions that come a little later get it too.
-        @return: C{{jid, minions, missing}}; jid C{None} and an C{error} when nothing matched.
-        @raises RemoteError: no target or function, more of them than anybody judges, a jid that
-            is none, a node group that is not there, or this master takes no more jobs.
-        @raises DeniedError: the jid is another job's, or the target would guess pillar values.
+        @param load: Salt's publish load: C{tgt tgt_type fun arg ret jid kwargs}. The caller has
+            chosen its jid, so it is checked.
+        @param jid: one of L{new_jid} for which the caller already listens.
+        @param exact: whether a minion calls: the target is read without wildcards for pillar
+            values.
+        @param own: whether this is a question of this master itself, which is allowed even when it
+            accepts no more jobs.
+        @param again: whether it had begun before the start; minions that connect a little later get
+            it too.
+        @return: C{{jid, minions, missing}}; C{jid} is C{None}, with an C{error}, if nothing
+            matched.
+        @raises RemoteError: the target or function is missing or too large, the jid is invalid, the
+            node group does not exist, or this master accepts no more jobs.
+        @raises DeniedError: the jid belongs to another job, or the target would guess pillar
+            values.
         """
         ground = self._ground
         self._see_whether_open(own)
@@ -182,14 +187,14 @@ class Dispatcher:
         again: bool = False,
     ) -> dict[str, Any]:
         """
-        As L{publish}, where the job may have been published before under the jid of its load, on
-        this node or another: those that it was published for, who were C{told}, do not get it
-        again. With the answer comes what they have C{returned}; it is there, too, if the job goes
-        out C{again}, whose minions are to be given time.
+        Like L{publish}, for a job that may have been published before under the jid of its load, on
+        this node or another: the minions for which it was published, which were C{told}, do not get
+        it again. The answer also has what they have C{returned}. It exists even if the job is
+        published C{again}, because its minions must be given time.
 
-        @param goes_out: whether the others get it; else the whole list was published before, even
-            if there is no record of that here.
-        @raises DeniedError: the jid is another job's.
+        @param goes_out: whether the others get it; otherwise the whole list was published before,
+            even if there is no record of that here.
+        @raises DeniedError: the jid belongs to another job.
         """
         chosen = "" if jid else judged_jid(load.get("jid"))
         if chosen and not goes_out:
@@ -306,13 +311,12 @@ class Dispatcher:
         """
         Publish a job and follow it to its end.
 
-        @param exact: as for L{publish}, and C{own}, C{again}.
-        @param publish: C{rest}: as L{publish_rest} does; C{none}: as that does when nothing goes
-            out.
-
-        @param timeout: seconds until the silent are asked whether they still run it.
-        @param gather_job_timeout: seconds that they have to say so.
-        @return: items C{published}, C{return} as they come, and C{missing} at the end.
+        @param exact: as for L{publish}; so are C{own} and C{again}.
+        @param publish: C{rest}: as L{publish_rest} does; C{none}: as L{publish_rest} does when
+            nothing is published.
+        @param timeout: seconds until silent minions are asked whether they still run it.
+        @param gather_job_timeout: seconds that they have to answer.
+        @return: items C{published}, C{return} as they arrive, and C{missing} at the end.
         """
         config = self._ground.config
         ways: dict[str, Any] = {
@@ -354,9 +358,10 @@ class Dispatcher:
         self, minions: Collection[str], answered: Callable[[str, Collection[str]], None]
     ) -> None:
         """
-        Ask minions what they run, also when this master takes no more jobs.
+        Ask minions what they run, even when this master accepts no more jobs.
 
-        @param answered: called with each minion that says it, and the jids of what it runs.
+        @param answered: called with each minion that answers, and the jids of the jobs that it
+            runs.
         """
         load = {"tgt": sorted(minions), "tgt_type": "list", "fun": "saltutil.running", "arg": []}
         async for item in self.run(load, self._ground.config.user, own=True):

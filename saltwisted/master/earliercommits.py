@@ -177,9 +177,9 @@ class EarlierCommits:
 
     def find(self, wanted: str) -> GitView:
         """
-        What was served as this generation; or the newest whose environment C{base} was this commit,
-        or that had it otherwise and has it no more; or, of any other commit that a remote has, what
-        is served now with it as environment C{base}.
+        What was served as this generation. For a commit: the newest generation whose environment
+        C{base} was this commit, or in which another ref led to it that has moved on; for any other
+        commit of a remote, what is served now, with that commit as environment C{base}.
 
         @raises DeniedError: there is nothing of this name, or it is no longer kept.
         """

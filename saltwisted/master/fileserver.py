@@ -31,10 +31,10 @@ T = TypeVar("T")
 
 def parse_path(path: str, saltenv: str) -> tuple[str, str, int | None]:
     """
-    What a requested path means: path, environment, and the number of one root.
+    The meaning of a requested path: path, environment, and the number of one root.
 
-    C{?saltenv=dev} names another environment; a path with C{|} in front is
-    taken as it stands, question marks included.
+    C{?saltenv=dev} names another environment. A path that begins with C{|} is taken literally,
+    including question marks.
     """
     if path.startswith("salt://"):
         path = path[len("salt://") :]
@@ -176,7 +176,7 @@ class FileServer:
     def file_hash(
         self, path: str, saltenv: Any = "base"
     ) -> Mapping[str, str] | str | Deferred[Any]:
-        """C{{hash_type, hsum}}, or C{""} for a file that is not there."""
+        """C{{hash_type, hsum}}, or C{""} if the file does not exist."""
         found = self.find(path, saltenv)
         if found is None:
             return ""
@@ -190,7 +190,7 @@ class FileServer:
         return self._hash_map(value)
 
     def file_hash_and_stat(self, path: str, saltenv: Any = "base") -> list[Any] | Deferred[Any]:
-        """The hash and the ten numbers of C{stat}; C{["", None]} for a file that is not there."""
+        """The hash and the ten numbers of C{stat}; C{["", None]} if the file does not exist."""
         found = self.find(path, saltenv)
         if found is None:
             return ["", None]
@@ -218,11 +218,11 @@ class FileServer:
         self, path: str, saltenv: Any, loc: int, level: int | None, place: Place
     ) -> dict[str, Any] | str | Deferred[Any]:
         """
-        One chunk of C{file_buffer_size} bytes from C{loc}: C{data}, C{dest}, and perhaps C{gzip}.
+        One chunk of C{file_buffer_size} bytes from C{loc}: C{data}, C{dest}, and possibly C{gzip}.
 
-        Empty data says that the file ends here; empty C{dest} that there is none. A file that
-        cannot be read any further must not seem to end: C{""} makes minions ask again, and
-        give up in the end. A large chunk waits for its place, and is looked up again then.
+        Empty data means the end of the file; an empty C{dest} means that it does not exist. A file
+        that cannot be read any further must not seem to end: C{""} makes minions ask again, and
+        finally give up. A large chunk waits for its slot, and is then looked up again.
         """
         nothing: dict[str, Any] | str = "" if loc else {"data": b"", "dest": ""}
         for attempt in (1, 2):

@@ -44,7 +44,7 @@ class Kept(Protocol):
 
     @property
     def state(self) -> Mapping[str, Any]:
-        """What a worker has said of it."""
+        """What a worker has reported about it."""
 
     @property
     def repository(self) -> Repository | None:
@@ -59,7 +59,7 @@ class Kept(Protocol):
         """Its refs."""
 
     def take(self, state: Mapping[str, Any]) -> None:
-        """This is what it has."""
+        """Replace its state."""
 
     def call(self, shared: str) -> None:
         """This is its name for all nodes."""
@@ -104,13 +104,13 @@ class Copies(Generic[K]):
         return self.all()[shared]
 
     def show(self) -> None:
-        """From now on what was taken last is served."""
+        """Serve the latest states from now on."""
         if self._source is not None:
             self._source.show(self.view())
 
     @property
     def generation(self) -> str:
-        """The name of what is served of C{gitfs}."""
+        """The name of the generation that C{gitfs} serves."""
         return self._source.view.name if self._source is not None else ""
 
     def told(self, pillars: bool = True) -> dict[str, Any]:
@@ -161,7 +161,7 @@ class Copies(Generic[K]):
     # -- what other nodes have to do with it
 
     def took(self, shared: str, state: Mapping[str, Any]) -> None:
-        """From now on this is served of a repository, whoever has fetched it."""
+        """Serve this state of a repository from now on, whoever fetched it."""
         watched = self.all().get(shared)
         if watched is not None and state != watched.state:
             watched.take(state)
@@ -180,7 +180,7 @@ class Copies(Generic[K]):
             self.took(shared, {**state, "refs": state["served"]})
 
     def said(self, shared: str, error: str) -> None:
-        """What the node that fetches says of its last fetch."""
+        """What the fetching node reports about its last fetch."""
         watched = self.all().get(shared)
         if watched is not None and error != watched.error:
             watched.blame(error, self._now())
@@ -188,10 +188,11 @@ class Copies(Generic[K]):
 
 def names_for_all(watched: Iterable[Kept]) -> None:
     """
-    Give repositories the names that they have on all nodes: what is fetched, and not how.
+    Give repositories names that are the same on all nodes: they depend on what is fetched, and not
+    how.
 
-    Other nodes may have other keys for the same remote, or none: they get it from the one that
-    fetches. Of several repositories with one URL the order counts.
+    Other nodes may have other keys for the same remote, or none: they get it from the node that
+    fetches. If several repositories have the same URL, their order counts.
     """
     seen: Counter[Any] = Counter()
     for each in watched:
@@ -203,9 +204,9 @@ def names_for_all(watched: Iterable[Kept]) -> None:
 
 def key_of(remote: GitRemote) -> str:
     """
-    The name of the folder of a remote's repository: by its URL and by how it is reached.
+    The name of the folder of a remote's repository: it depends on its URL and on how it is reached.
 
-    Who reaches it in another way has a repository of his own (CVE-2023-20898).
+    If a remote is reached in another way, it has a repository of its own (CVE-2023-20898).
     """
     reached = (remote.url, remote.user, remote.privkey, remote.refspecs)
     return hashlib.sha256(repr(reached + remote.judged).encode()).hexdigest()[:32]

@@ -39,9 +39,9 @@ class GitHook:
 
     def pushed(self, body: Any) -> None:
         """
-        Have the remotes fetched that the body of a hook means; all, if it means none of ours.
+        Fetch the remotes that the body of a hook means; all, if it means none of ours.
 
-        That the hook may say so has been proven before.
+        The hook's authenticity has been checked before.
         """
         remotes: list[GitRemote] = [
             *remotes_of(self._config.value)[0],

@@ -105,7 +105,7 @@ class Watched:
 
     @property
     def called(self) -> set[str]:
-        """What may be said for it."""
+        """The names by which it can be addressed."""
         return {
             name for each in self.remotes for name in (each.id, each.name, each.url, each.shown)
         }
@@ -148,7 +148,7 @@ class Watched:
         return min(wanted, default=0.0)
 
     def take(self, state: Mapping[str, Any]) -> None:
-        """This is what it has."""
+        """Replace its state."""
         path = os.path.join(self.folder, state["repo"])
         self.state = state
         self.tips = {ref: Tip(*tip) for ref, tip in agreement.shown(state).items()}
@@ -160,7 +160,7 @@ class Watched:
             self.repository = Repository(path, state["large"])
 
     def quiet(self) -> None:
-        """It is not fetched before somebody says so."""
+        """Cancel the next fetch."""
         timer, self.timer = self.timer, None
         if timer is not None and timer.active():
             timer.cancel()
@@ -170,7 +170,7 @@ class Watched:
         self.shared = shared
 
     def blame(self, error: str, now: float) -> None:
-        """This is what the node that fetches says of its last fetch."""
+        """What the fetching node reports about its last fetch."""
         self.error, self.since = error, now
 
 
@@ -214,7 +214,7 @@ class GitUpdates:
     # -- life
 
     async def startService(self) -> None:
-        """Serve what was there before; then ask the remotes, and wait a little for new ones."""
+        """Serve the earlier state; then ask the remotes, and wait a little for new ones."""
         self._is_running = True
         await self._read_config()
         begun = [
@@ -234,13 +234,13 @@ class GitUpdates:
         await all_within(self._clock, FIRST, [fetched for _, fetched in new], enough)
 
     def stopService(self) -> None:
-        """Ask nobody any more. A fetch that runs ends with its process."""
+        """Ask no more remotes. A fetch that runs ends with its process."""
         self._is_running = False
         for watched in self.copies.watched.values():
             watched.quiet()
 
     def reconfigure(self) -> None:
-        """Remotes and mappings may have changed: what they say counts at once."""
+        """Remotes and mappings may have changed: the new ones apply at once."""
         if self._is_running:
             let_go(self._reread(), self.log, "gitfs: the new remotes cannot be used")
 
@@ -292,7 +292,7 @@ class GitUpdates:
     def update(self, names: Iterable[str] | None = None) -> Awaitable[dict[str, dict[str, Any]]]:
         """
         Fetch at once, and wait for it: remote to C{changed} (ref to its commits before and after),
-        C{refs} (ref to commit) and perhaps C{error}.
+        C{refs} (ref to commit) and possibly C{error}.
 
         @param names: URLs or names of remotes; C{None} for all.
         """
@@ -502,7 +502,7 @@ class GitUpdates:
         return self._soon(self.copies.named(shared))
 
     def begin(self, pillar: bool) -> None:
-        """This node asks the remotes from now on, or does not any more."""
+        """From now on this node asks the remotes, or no longer does."""
         for watched in self.copies.watched.values():
             if watched.is_pillar is not pillar:
                 continue
@@ -564,7 +564,7 @@ class GitUpdates:
 
     @property
     def problem(self) -> str:
-        """Why something is not the newest, or not there; C{""} if all is well."""
+        """Why something is outdated or missing; C{""} if there is no problem."""
         texts = [*self._wrong, *self._sharing.problems()]
         for watched in self.copies.watched.values():
             if watched.error:

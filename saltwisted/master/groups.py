@@ -71,7 +71,7 @@ class Groups:
         self._waiting: dict[tuple[str, str], list[Deferred[None]]] = {}
 
     async def of(self, token: Token) -> tuple[str, ...] | None:
-        """His groups; C{None} if there is no such user any more."""
+        """The user's groups; C{None} if the user no longer exists."""
         who = (token.eauth, token.name)
         if self._age(who, token) >= FRESH:
             asking = self._ask(who)

@@ -41,7 +41,7 @@ class LateJobs:
         """Nothing to start."""
 
     def stopService(self) -> None:
-        """Wait for nobody any more."""
+        """End all waiting."""
         self._rules = Latecomers()
         for jid in list(self._jobs):
             self._forget(jid)

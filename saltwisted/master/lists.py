@@ -41,9 +41,9 @@ class Lists:
         self, name: Hashable, names: tuple[str, ...], again: bool = True
     ) -> list[str] | Packed | Deferred[Packed]:
         """
-        A list of names, as it is answered.
+        A list of names, in the form of an answer.
 
-        @param name: what it is the list of.
+        @param name: the name of the list.
         @param again: whether others will ask for the same.
         """
         if len(names) <= FEW or (not again and len(names) <= AT_ONCE):

@@ -21,9 +21,9 @@ def delimiter_of(load: Mapping[str, Any]) -> str:
 
 def check_size(load: Mapping[str, Any]) -> None:
     """
-    Look at the form of a publish load, and measure it, before anybody reads what is in it.
+    Check the form and the size of a publish load, before anybody reads its contents.
 
-    @raises RemoteError: it has another form, or is more than anybody judges.
+    @raises RemoteError: it has another form, or is too large.
     """
     tgt_type = str(load.get("tgt_type") or "glob")
     reason = command_fault(load.get("fun")) or fault(load.get("tgt"), tgt_type, delimiter_of(load))
@@ -51,9 +51,9 @@ def arguments_of(load: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
 
 def seconds_of(value: Any, default: float) -> float:
     """
-    How long somebody wants to wait.
+    How long a caller wants to wait.
 
-    @raises RemoteError: that is no time.
+    @raises RemoteError: it is not a valid time.
     """
     try:
         seconds = float(value or default)

@@ -92,7 +92,7 @@ class User:
     rules: Sequence[Any]
 
     def refused(self) -> NotProven:
-        """What he is told when he may not: the same as to somebody who is not he."""
+        """The text for a refused request: the same as after a wrong login."""
         return NotProven(self.kind, self.name)
 
 
@@ -186,11 +186,11 @@ class Logins:
 
     async def prove(self, given: Mapping[str, Any], source: str) -> User:
         """
-        Who sends a request: by its C{token}, or else by C{eauth}, C{username} and C{password}.
+        Who sends a request, by its C{token}, or else by C{eauth}, C{username} and C{password}.
 
-        @param source: where it comes from, for the bound on attempts: an address, or
-            C{uid NUMBER} or C{runner of USER} of this machine.
-        @raises NotProven: nobody that is known.
+        @param source: where it comes from, to limit attempts: an address, or C{uid NUMBER} or
+            C{runner of USER} of this machine.
+        @raises NotProven: it is not a known user.
         """
         if "token" in given:
             await self.tokens.fresh()
@@ -266,9 +266,10 @@ class Logins:
 
     async def login(self, given: Mapping[str, Any], source: str) -> tuple[Credentials, Verdict]:
         """
-        Have a password judged.
+        Have a password checked.
 
-        @return: who it is, under the name that the backend has for him, and what it says of him.
+        @return: the user, under the name that the backend uses, and what the backend says about the
+            user.
         @raises NotProven: after the time that every refusal takes.
         """
         return await self.proven(credentials(given), str(given.get("username") or ""), source)
@@ -277,11 +278,12 @@ class Logins:
         self, asked: Credentials | None, name: str, source: str
     ) -> tuple[Credentials, Verdict]:
         """
-        The same for what was found in a request, if anything.
+        The same for the fields of a request, if there are any.
 
-        @return: who it is, under the name that the backend has for him, and what it says of him.
+        @return: the user, under the name that the backend uses, and what the backend says about the
+            user.
         @raises NotProven: after the time that every refusal takes.
-        @param name: of the user, for who reads of a refusal.
+        @param name: of the user, for the record of a refusal.
         """
         verdict = Verdict(False, self._clock.seconds())
         if asked is not None and asked.eauth in self._config.external_auth:
@@ -366,7 +368,7 @@ class Logins:
         """
         A backend's answer, as plain data; with a C{problem} if there is none.
 
-        @param more: what is judged: C{password} or C{code}, or that a browser is to C{begin}.
+        @param more: what is checked: C{password} or C{code}, or that a browser is to C{begin}.
         """
         if problem := why_not(eauth):
             return {"problem": problem}
@@ -397,10 +399,10 @@ class Logins:
         self, eauth: str, username: str, password: str | None = None
     ) -> dict[str, Any]:
         """
-        What a user may and why, for who maintains the rules; it lets nobody in.
+        What a user may do and why, for those who maintain the rules; it lets nobody in.
 
-        @param password: tried as a login tries it, though it takes no turn; else what is known
-            without it is told.
+        @param password: checked as in a login, but without waiting for a turn; without one, the
+            answer says what is known without it.
         @raises DeniedError: no login has such a name and password.
         """
         given = {"eauth": eauth, "username": username, "password": password or "x"}
@@ -437,11 +439,11 @@ class Logins:
 
     async def make_token(self, given: Mapping[str, Any], source: str) -> dict[str, Any]:
         """
-        A token for a user who has proven himself by a password; the only time it is seen.
+        A token for a user who has proven a password; the only time that the token is visible.
 
         @return: Salt's map, with C{token}.
         @raises NotProven: the password is wrong, or the request has fields that no login has.
-        @raises StoreError: it could not be kept.
+        @raises StoreError: it could not be stored.
         """
         if not set(given) <= INTERNAL:
             given = {**given, "password": None}
@@ -452,11 +454,11 @@ class Logins:
         self, asked: Credentials, verdict: Verdict, expire: Any, source: str
     ) -> dict[str, Any]:
         """
-        A token for who has proven himself.
+        A token for a user whose identity is proven.
 
-        @param expire: the seconds that he wants it to live, if he has said so.
-        @raises NotProven: that is no time.
-        @raises StoreError: it could not be kept.
+        @param expire: the lifetime in seconds that the user has asked for, if any.
+        @raises NotProven: that is not a valid time.
+        @raises StoreError: it could not be stored.
         """
         config = self._config
         life = lifetime(

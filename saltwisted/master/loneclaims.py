@@ -47,12 +47,12 @@ class IReceiptBook(Protocol):
 
     @property
     def base(self) -> int:
-        """The highest number that earlier lives have given; 0 while that is not known."""
+        """The highest number that earlier lives have assigned; 0 while that is unknown."""
 
     def put(self, vote: Vote, is_urgent: bool = False) -> Deferred[None] | None:
         """
-        Write it down, in the place of what has its number. If it is urgent, the Deferred fires
-        when it is on disk, or when it is known that the disk refuses. It never fails.
+        Write it, in place of what has its number. If it is urgent, the Deferred fires when it is on
+        disk, or when it is known that the disk refuses. It never fails.
         """
 
     def receipts(self, event: str, limit: int) -> Awaitable[Sequence[Receipt]]:
@@ -290,7 +290,7 @@ class LoneClaims:
             receiver(self.problem())
 
     def problem(self) -> str:
-        """Only what somebody has told it."""
+        """Only if an operator has told it to claim nothing."""
         return "" if self._may else NOT_ALLOWED
 
     def on_problem(self, receiver: Callable[[str], None]) -> None:

@@ -45,7 +45,7 @@ class Maintenance:
         self._here: set[str] = set()
 
     def startService(self) -> None:
-        """Begin all duties; the slow ones not at once, since a start has enough to do."""
+        """Begin all tasks; the slow ones a little later, because a start has enough to do."""
         interval = max(float(self._ctx.config.loop_interval or 60), 1.0)
         self._every(RESCAN, self._rescan)
         keep = float(self._ctx.config.keep_jobs_seconds or 0)

@@ -50,9 +50,9 @@ async def local_may_publish(ctx: Context, user: str, owner: bool, load: Mapping[
     """
     Whether a local user may publish this.
 
-    @param user: his name; C{sudo_NAME} for one who came as root.
-    @param owner: whether he is root or the master's own user.
-    @raises RemoteError: it is more than anybody judges.
+    @param user: the user's name; C{sudo_NAME} for one who became root.
+    @param owner: whether this is root or the master's own user.
+    @raises RemoteError: it is too large.
     """
     check_size(load)
     config = ctx.config
@@ -84,10 +84,11 @@ async def _judged(ctx: Context, rules: Sequence[Any], user: str, load: Mapping[s
 
 def tell_refusal(ctx: Context, who: str, what: str, source: str) -> None:
     """
-    An authenticated user wanted something forbidden: one line, for those who maintain rules.
+    An authenticated user requested something forbidden: logs one line for those who maintain the
+    rules.
 
-    @param what: a verb and what it is about, as the request has it.
-    @param source: by which way it came.
+    @param what: a verb and its object, as in the request.
+    @param source: the interface through which the request came.
     """
     ctx.log.warn(
         "{who} may not {what} (by {source})",
@@ -100,10 +101,11 @@ def tell_refusal(ctx: Context, who: str, what: str, source: str) -> None:
 
 def tell_done(ctx: Context, who: str, what: str, source: str) -> None:
     """
-    Somebody does something, and may: one line, at every log level, for who asks later who it was.
+    Somebody does something that is allowed: logs one line, at every log level, for later questions
+    about who did it.
 
-    @param what: the operation and what it is about, without secrets.
-    @param source: by which way it came, and from where.
+    @param what: the operation and its object, without secrets.
+    @param source: the interface, and the address.
     """
     asks(who, source)
     ctx.log.info(
@@ -121,7 +123,7 @@ def may_call(who: User, kind: str, fun: str, arg: Sequence[Any], kwarg: Mapping[
     Whether a login may call a runner or wheel function.
 
     @param kind: C{runner} or C{wheel}.
-    @raises NotProven: he may not: Salt says the same as for a wrong password.
+    @raises NotProven: the user may not: Salt says the same as for a wrong password.
     @raises RemoteError: the name is not of the form C{module.function}.
     """
     if len(fun.split(".")) != 2:

@@ -168,7 +168,7 @@ class Pillars:
         self, minion_id: str, grains: Mapping[str, Any], saltenv: str | None = None
     ) -> dict[str, Any]:
         """
-        The merged top file of the pillar: environment to targets to what they get.
+        The merged top file of the pillar: environment to targets to pillar files.
 
         @raises RemoteError: the worker failed, or this master has no pillars.
         """

@@ -53,9 +53,9 @@ class ProcessFiles:
 
     def lend(self, name: str, above: Lent | None = None) -> Lent | None:
         """
-        For a process that begins now; C{None} where it reads the directories by itself.
+        For a process that begins now; C{None} if it reads the directories by itself.
 
-        @param above: what the one reads that began it: both read the same.
+        @param above: the files of the process that began it: both read the same.
         """
         pins = self._ground.seams.pins
         if tuple(pins.newest.backends) == ROOTS:
@@ -64,9 +64,9 @@ class ProcessFiles:
 
     async def lend_again(self, name: str, generation: str) -> Lent | None:
         """
-        For a process that goes on with what another one has begun, on this generation.
+        For a process that continues the work of another one, on this generation.
 
-        @raises DeniedError: its commits cannot be had.
+        @raises DeniedError: its commits are not available.
         """
         pins = self._ground.seams.pins
         if tuple(pins.newest.backends) == ROOTS:
@@ -108,7 +108,7 @@ class ProcessFiles:
 
 async def content(files: FileServer, path: str, saltenv: str, most: int) -> bytes | None:
     """
-    All of a file, for the master itself; C{None} for one that is not there, or larger.
+    A whole file, for the master itself; C{None} if it does not exist, or is larger.
 
     @raises StoreError: it cannot be read.
     """

@@ -47,10 +47,10 @@ class Provider:
 
     async def begin(self, path: str, host: str) -> tuple[str, str]:
         """
-        Where a browser goes to log in, and the cookie that it keeps until it is back.
+        The URL at which a browser logs in, and the cookie that it keeps until it returns.
 
-        @param path: where it wants to go afterwards, on this server.
-        @param host: which it has asked.
+        @param path: the path on this server to which it wants to go afterwards.
+        @param host: the host that it has requested.
         @raises RemoteError: browsers cannot log in, or not now.
         """
         told, document = await self._provider()
@@ -62,11 +62,11 @@ class Provider:
         self, query: Mapping[str, str], cookie: str, host: str, source: str
     ) -> tuple[dict[str, Any], str]:
         """
-        A token for who has logged in, as L{Logins.make_token} gives it, and where he wanted to go.
+        A token for the user who has logged in, as from L{Logins.make_token}, and the path to go to.
 
-        @param query: with which the browser came back.
-        @raises RemoteError: he has not.
-        @raises StoreError: it could not be kept.
+        @param query: the query with which the browser came back.
+        @raises RemoteError: the user has not logged in.
+        @raises StoreError: it could not be stored.
         """
         told, document = await self._provider()
         back = own_address(told, host)

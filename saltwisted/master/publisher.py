@@ -78,7 +78,8 @@ class Publisher:
         """
         Make the key that the next L{rotate} switches to, so that it can be handed out before.
 
-        One that somebody was told is replaced: it may be he who is refused now.
+        A prepared key that was already handed out is replaced: its receiver may be the minion that
+        is being revoked.
         """
         if self.next_key is None or self.next_is_told:
             self.next_key = SessionKey.generate(self._entropy)
@@ -91,7 +92,7 @@ class Publisher:
         return self.next_key
 
     def rotate(self) -> None:
-        """Switch to a new publish key; publications under the old one cannot be made any more."""
+        """Switch to a new publish key; no more publications can be made under the old one."""
         self.adopt(self.next_key or self.prepare_rotation())
 
     def adopt(self, key: SessionKey) -> None:

@@ -50,7 +50,7 @@ class Recall:
         self._stops: list[Callable[[], None]] = []
 
     def answered(self, minion: str, data: Mapping[str, Any]) -> None:
-        """A minion answered C{find_job}: one that is idle is asked what it has kept."""
+        """A minion answered C{find_job}: if it is idle, it is asked what it has kept."""
         if minion not in self._minions or not is_idle(data):
             return
         self.idle.add(minion)
@@ -83,7 +83,7 @@ class Recall:
             announce(self._ground, minion, load)
 
     def stop(self) -> None:
-        """Ask nobody any more."""
+        """Ask no more minions."""
         timer, self._timer = self._timer, None
         if timer is not None:
             timer.cancel()

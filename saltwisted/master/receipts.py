@@ -39,7 +39,7 @@ class IReceiptStore(Protocol):
     """The store of the rows; L{saltwisted.stores.claims.ClaimStore} is one."""
 
     def load(self) -> Deferred[Memory]:
-        """Open it, and read what is there."""
+        """Open the store, and read its rows."""
 
     def write(self, writes: Iterable[Write]) -> Deferred[None]:
         """Fires when it is on disk."""
@@ -48,7 +48,7 @@ class IReceiptStore(Protocol):
         """The newest, oldest first."""
 
     def prune(self, before: float) -> Deferred[int]:
-        """Delete what had ended by then."""
+        """Delete the receipts of what had ended by then."""
 
     def close(self) -> Deferred[None]:
         """No more."""

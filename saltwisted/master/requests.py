@@ -98,7 +98,7 @@ class Requests:
         self._closed = False
 
     def close(self) -> None:
-        """Answer nobody any more, but whoever's answer is here."""
+        """Answer no more requests, except those whose answers are ready."""
         self._closed = True
         self._answers.drain()
 

@@ -136,7 +136,10 @@ def as_job(args: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def as_ping(args: Mapping[str, Any]) -> dict[str, Any]:
-    """The smallest job for the target of a question: who may ping it may ask who is meant."""
+    """
+    The smallest job for the target of a question: a user who may ping it may ask which minions it
+    matches.
+    """
     given = args.get("kwargs")
     kwargs = {
         **(given if isinstance(given, Mapping) else {}),

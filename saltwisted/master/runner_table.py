@@ -84,9 +84,9 @@ class Run:
 
     async def means(self, tgt: Any, minion: str) -> bool:
         """
-        Whether a compound surely means an accepted minion.
+        Whether a compound target certainly matches an accepted minion.
 
-        Pillar values are read as whole ones, whoever asks, and what is not known does not match.
+        Pillar values are compared as a whole, whoever asks, and unknown values do not match.
         """
         targets = self.ctx.dispatcher.targets
         selection = await targets.find(tgt, "compound", greedy=False, only=minion, exact=True)

@@ -56,7 +56,7 @@ class LoneKeyChanges:
         return nullcontext()
 
     def settled(self) -> Awaitable[Sequence[str]]:
-        """Nobody else is to be told."""
+        """There is nobody else to inform."""
         return succeed(())
 
 
@@ -104,10 +104,10 @@ class LoneHearer:
     def job_published(
         self, job: Mapping[str, Any], minions: Sequence[str], given: float | None = None
     ) -> None:
-        """There is nobody to be told."""
+        """There is nobody to inform."""
 
     def unreached(self, jid: str) -> Sequence[str]:
-        """It is not known who was reached."""
+        """It is unknown which minions were reached."""
         return ()
 
 
@@ -178,7 +178,7 @@ class LonePillars:
     elsewhere = False
 
     def ask(self, question: bytes) -> Awaitable[bytes]:
-        """@raises RuntimeError: always, since pillars are here."""
+        """@raises RuntimeError: always, because this master has pillars."""
         raise RuntimeError("a master with pillars asks nobody")
 
     def generation(self) -> int:
@@ -312,7 +312,7 @@ class LoneScheduleFacts:
         return succeed(None)
 
     def settled(self) -> Awaitable[Sequence[str]]:
-        """Nobody else is to be told."""
+        """There is nobody else to inform."""
         return succeed(())
 
     def listen(self, receiver: Callable[[Sequence[str]], None]) -> None:

@@ -158,7 +158,7 @@ class Sessions:
         return self._open(minion_id, pub, lent[0]) if lent else None
 
     def others(self, session: MinionSession) -> list[Lent]:
-        """The keys that this minion may use beside the one that it used last."""
+        """The keys that this minion may use, except the one that it used last."""
         valid = self._store.valid(session.minion_id, session.pub)
         return [lent for lent in valid if lent.key != session.key]
 

@@ -400,7 +400,7 @@ def as_map(data: Any) -> dict[str, Any]:
 
 
 def stamp_of(folders: Sequence[str]) -> Stamp:
-    """What changes when a module comes, goes, or is written anew. Blocking."""
+    """A value that changes when a module is added, removed or written. Blocking."""
     found: list[tuple[str, int, int, int]] = [
         (f"{each.extension} {each.version} {each.module}", 0, 0, 0)
         for each in entry_points(sys.path)
@@ -431,7 +431,10 @@ def stamp_of(folders: Sequence[str]) -> Stamp:
 
 
 def signature_of(parameters: Sequence[Sequence[Any]]) -> Signature:
-    """A function's, from what a process has said of it; the call itself is before all others."""
+    """
+    A function's signature, from the description by a process; the call itself comes before all
+    other arguments.
+    """
     kinds = {int(kind): kind for kind in _KINDS}
     first = Parameter("__call", Parameter.POSITIONAL_ONLY)
     return Signature(

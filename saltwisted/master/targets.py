@@ -131,7 +131,7 @@ class Targets:
 
     async def judged(self, judging: Judging) -> bool:
         """
-        Have a decision made that asks whom targets mean, a few milliseconds at a time.
+        Make a decision that depends on what targets match, a few milliseconds at a time.
 
         @param judging: the decision; each target is looked up once, however often it asks.
         """

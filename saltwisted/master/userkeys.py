@@ -79,10 +79,10 @@ class UserKeys:
 
     def user_of(self, key: str | None, claimed: str) -> tuple[str, bool] | None:
         """
-        Whose key this is, or C{None}; all are compared, so that time tells nothing.
+        Whose key this is, or C{None}; all are compared, so that the time reveals nothing.
 
-        @return: the name, and whether it is the master's own user or root, who may do everything:
-            by the key, since C{sudo_ann} may as well be somebody's account.
+        @return: the name, and whether it is the master's own user or root, who may do everything.
+            The key decides that, because C{sudo_ann} may also be somebody's account.
         """
         found = None
         given = (key or "").encode()

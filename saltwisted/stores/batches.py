@@ -25,7 +25,7 @@ Later = Callable[[Callable[[], None]], object]
 
 
 def at_once(call: Callable[[], None]) -> None:
-    """For who has no turns."""
+    """For callers without a reactor."""
     call()
 
 
@@ -60,7 +60,7 @@ class Batches(Generic[T]):
         return done
 
     def written(self) -> Deferred[None]:
-        """Fires when nothing waits any more."""
+        """Fires when no write waits any more."""
         done: Deferred[None] = Deferred()
         if self._busy or self._ended:
             self._idle.append(done)

@@ -137,9 +137,10 @@ class MinionCache:
 
     def part(self, bank: str, minion_id: str, keys: tuple[Any, ...]) -> Mapping[Any, Any] | None:
         """
-        Some keys of a value, those that it has; C{None} where there is no value.
+        The requested keys of a value, as far as it has them; C{None} if there is no value.
 
-        The last few choices of keys are remembered for all minions that were asked for.
+        The last few sets of requested keys are cached for all minions for which they were
+        requested.
         """
         column = self._columns.get((bank, keys))
         if column is None:
@@ -188,7 +189,7 @@ class MinionCache:
         return data if data is not None else self._load(bank, minion_id)
 
     def on_change(self, receiver: Receiver) -> None:
-        """Have somebody told of what L{put} and L{delete} change."""
+        """Call this function at each change by L{put} and L{delete}."""
         self._receivers.append(receiver)
 
     def _replace(self, key: _Key, data: bytes) -> bool:

@@ -104,9 +104,7 @@ class ClaimStore:
     # -- start and end
 
     def load(self) -> Deferred[Memory]:
-        """
-        Open it, and read what was voted; a damaged file is put aside, as if it were lost.
-        """
+        """Open the file, and read the votes; a damaged file is moved aside, as if it were lost."""
         return self._in_turn(self._load)
 
     def _in_turn(self, function: Callable[..., Any], *args: Any) -> Deferred[Any]:
@@ -178,7 +176,7 @@ class ClaimStore:
             raise StoreError(str(error), self.path) from error
 
     def prune(self, before: float) -> Deferred[int]:
-        """Delete the receipts of what had ended by then."""
+        """Delete the receipts of what had ended before then."""
         return self._in_turn(self._prune, before)
 
     def _prune(self, before: float) -> int:
@@ -192,8 +190,8 @@ class ClaimStore:
 
 def own(db: sqlite3.Connection, cluster: str, key: str) -> None:
     """
-    From here on these are the votes of this member of this cluster. Of what another one voted only
-    the receipts stay, and are no votes.
+    From now on these are the votes of this member of this cluster. Of another member's votes only
+    the receipts stay; they do not count as votes.
     """
     owner = f"{cluster}/{key}"
     found = db.execute("SELECT value FROM meta WHERE name = 'owner'").fetchone()
@@ -283,9 +281,9 @@ def _vote(row: Sequence[Any]) -> Vote:
 
 def read(db: sqlite3.Connection) -> Memory:
     """
-    What was voted: all that has not ended, and the newest of the rest.
+    All votes that have not ended, and the newest of the others.
 
-    @raises WireError: what is there makes no sense.
+    @raises WireError: the stored data is invalid.
     """
     meta = dict(db.execute("SELECT name, value FROM meta"))
     past = int(meta.get("past") or 0)
@@ -340,9 +338,10 @@ def read_receipts(db: sqlite3.Connection, event: str, limit: int) -> list[Receip
 
 def delete_receipts(db: sqlite3.Connection, before: float, most: int = 0) -> int:
     """
-    What had ended by then, or begun and was left; the highest term among it is kept.
+    Delete receipts of what had ended before then, or had begun and was abandoned; their highest
+    term is kept.
 
-    @param most: how many of what has ended stay, the newest; 0: all.
+    @param most: how many receipts of ended claims stay, the newest; 0: all.
     """
     old = (
         "ended < ? OR (ended IS NULL AND is_duty = 0 AND begun < ?)"

@@ -32,9 +32,9 @@ SQLite 3.32, and few different statements, since each is compiled once.
 
 def connect(path: str, mode: str) -> sqlite3.Connection:
     """
-    A connection, C{rw} or C{ro}, for one thread at a time; transactions are the caller's.
+    A connection, C{rw} or C{ro}, for one thread at a time; the caller manages transactions.
 
-    @raises sqlite3.Error: there is no such file, or it cannot be opened.
+    @raises sqlite3.Error: the file does not exist, or cannot be opened.
     """
     # file: URIs need the characters of their own syntax escaped
     quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
@@ -50,10 +50,10 @@ def connect(path: str, mode: str) -> sqlite3.Connection:
 
 def open_database(path: str, migrations: Sequence[str]) -> sqlite3.Connection:
     """
-    Open the file for writing, made or brought up to date as needed; 0600, durable at each commit.
+    Open the file for writing. It is created or upgraded as needed; 0600, durable at each commit.
 
-    @param migrations: what makes the schema of each version from the one before;
-        C{PRAGMA user_version} counts them. Each is applied whole or not at all.
+    @param migrations: creates the schema of each version from the one before; C{PRAGMA
+        user_version} counts them. Each is applied completely or not at all.
     @raises StoreError: a newer saltwisted wrote it, or it cannot be opened at all.
     @raises sqlite3.Error: it is damaged, or the disk refuses.
     """
@@ -87,10 +87,10 @@ def open_database(path: str, migrations: Sequence[str]) -> sqlite3.Connection:
 
 def is_corrupt(error: sqlite3.Error) -> bool:
     """
-    Whether the file itself is damaged, not merely the disk full.
+    Whether the file itself is damaged, not only the disk full.
 
-    A text that is not UTF-8 was never written: SQLite hands it out, and Python's module says so
-    without a code.
+    A text that is not UTF-8 was never written: SQLite returns it, and Python's module reports it
+    without an error code.
     """
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if str(error).startswith("Could not decode to UTF-8"):
@@ -109,11 +109,11 @@ def put_aside(
     path: str, now: float | None = None, entropy: Callable[[int], bytes] = os.urandom
 ) -> str:
     """
-    Keep a damaged database for somebody who can mend it; where it lies now.
+    Keep a damaged database for somebody who can repair it; returns its new path.
 
-    The file moves before its log of writes. The other way round a process that is killed in between
-    would leave a file that may be sound without what was written last; a log without a file is
-    nothing to SQLite, which deletes it.
+    The file is moved before its log of writes. In the other order, a process that is killed in
+    between would leave a file that may be intact without the latest writes. Without its file,
+    SQLite ignores the log and deletes it.
     """
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now))
     aside = f"{path}.corrupt-{stamp}-{entropy(3).hex()}"
@@ -125,10 +125,10 @@ def put_aside(
 
 def open_or_begin(path: str, opened: Callable[[], T], tell: Callable[[str], object]) -> T:
     """
-    What C{opened} returns; a damaged file is put aside, and another one is begun.
+    The result of C{opened}; a damaged file is moved aside, and another one is begun.
 
-    @param opened: opens the file and reads it. What it has opened it closes when it raises.
-    @param tell: called with what is wrong with a damaged file.
+    @param opened: opens the file and reads it. If it raises, it closes what it has opened.
+    @param tell: called with the problem of a damaged file.
     @raises StoreError: the disk refuses.
     """
     try:
@@ -199,7 +199,7 @@ def change_many(db: sqlite3.Connection, statement: str, keys: Iterable[Any], *va
     Change or delete the rows with these keys, many with each statement; inside a transaction.
 
     @param statement: up to the key, as C{"DELETE FROM table WHERE key"}.
-    @param values: what it has question marks for.
+    @param values: the values for its question marks.
     """
     keys = list(keys)
     at = 0

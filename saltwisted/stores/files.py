@@ -22,7 +22,7 @@ _AT_ONCE = 64
 
 
 def store_error(error: OSError, path: str) -> StoreError:
-    """The L{StoreError} that says what the system said."""
+    """The L{StoreError} for a system error."""
     return StoreError(error.strerror or str(error), path)
 
 
@@ -140,12 +140,12 @@ def write_atomic(
 
 def read_file(path: str, limit: int = 1 << 30) -> bytes | None:
     """
-    The content of a regular file, or C{None} if there is none of that name.
+    The contents of a regular file, or C{None} if it does not exist.
 
     A pipe, a device or a directory is refused without blocking on it.
 
-    @param limit: the largest size, in bytes, that is taken into memory.
-    @raises StoreError: when it cannot be read, is too large, or is not a regular file.
+    @param limit: the largest size, in bytes, that is read into memory.
+    @raises StoreError: it cannot be read, is too large, or is not a regular file.
     """
     try:
         fd = os.open(path, _READ)

@@ -61,7 +61,7 @@ class KeptEventStore:
         )
 
     def load(self) -> Deferred[list[Kept]]:
-        """Open it, and read what is owed; a damaged file is put aside."""
+        """Open the file, and read the events that are owed; a damaged file is moved aside."""
         return self._run(self._load)
 
     def _load(self) -> list[Kept]:

@@ -100,7 +100,7 @@ class KeyStore:
         self.inside = False
 
     def open(self) -> None:
-        """Make what is missing (0700), clear what a killed write left, and read the names."""
+        """Create missing directories (0700), clear what a killed write left, and read the names."""
         files.make_dir(self.pki_dir)
         for folder in self._folders.values():
             files.make_dir(folder.path)
@@ -252,11 +252,11 @@ class KeyStore:
 
     def put(self, state: str, minion_id: str, pub: bytes) -> None:
         """
-        Store a key in a state and take it out of the others.
+        Store a key in a state, and remove it from the others.
 
-        C{denied} stands beside the others, and keeps the first key, as in Salt.
+        C{denied} is independent of the others, and keeps the first key, as in Salt.
 
-        @raises StoreError: for an id that is not a name, or when the disk refuses.
+        @raises StoreError: the id is not a valid name, or the disk refuses.
         """
         folder = self._folders[state]
         self._check(minion_id)
@@ -287,7 +287,7 @@ class KeyStore:
         return True
 
     def delete(self, minion_id: str, states: Iterable[str] = tuple(DIRECTORIES)) -> Sequence[str]:
-        """Remove the key from these states (by default all); returns where there was one."""
+        """Remove the key from these states (by default all); returns the states that had one."""
         self._check(minion_id)
         gone = []
         for state in states:
@@ -478,15 +478,15 @@ def master_keys(
     name: str = "master",
 ) -> KeyPair:
     """
-    The pair C{<name>.pem} and C{<name>.pub}; made when there is none.
+    The pair C{<name>.pem} and C{<name>.pub}; created if there is none.
 
-    Salt 3008 renames the pair after the master's id and leaves links: those are
-    followed, and one that leads nowhere (a copied directory) is told from a
-    master that has no key yet, since a new key would lock every minion out.
+    Salt 3008 renames the pair after the master's id and leaves links. These are followed. A link
+    that leads nowhere (a copied directory) is not taken for a master without a key, because a new
+    key would lock every minion out.
 
-    @param generate: makes a pair, C{(private, public)} in PEM.
+    @param generate: creates a pair, C{(private, public)} in PEM.
     @param public_of: the public half of a private key, for a missing C{.pub}.
-    @raises StoreError: for a link that leads nowhere, and when the disk refuses.
+    @raises StoreError: a link leads nowhere, or the disk refuses.
     """
     files.make_dir(pki_dir)
     pem, pub = f"{pki_dir}/{name}.pem", f"{pki_dir}/{name}.pub"

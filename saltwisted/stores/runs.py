@@ -110,8 +110,8 @@ class RunStore:
         """
         Fires when all of it is on disk.
 
-        @param forget: runs of which nothing is kept any more.
-        @return: fails with L{StoreError} when the disk refuses; nothing is written then.
+        @param forget: runs that are deleted completely.
+        @return: fails with L{StoreError} if the disk refuses; then nothing is written.
         """
         return self._batches.add((list(puts), list(forget)))
 

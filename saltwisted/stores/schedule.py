@@ -40,7 +40,7 @@ class ScheduleFile:
 
     def startService(self) -> None:
         """
-        Read what is there.
+        Read the file.
 
         @raises StoreError: it cannot be read.
         """
@@ -61,7 +61,9 @@ class ScheduleFile:
             )
 
     def stopService(self) -> Deferred[Any]:
-        """Fires when all that was put is written, or somebody was told that it is not."""
+        """
+        Fires when everything that was put is written, or its caller has been told that it is not.
+        """
         if self._writing is None:
             return succeed(None)
         last: Deferred[None] = Deferred()
@@ -85,7 +87,7 @@ class ScheduleFile:
         return waiting
 
     def settled(self) -> Deferred[Sequence[str]]:
-        """Nobody else is to be told."""
+        """There is nobody else to inform."""
         return succeed(())
 
     def listen(self, receiver: Callable[[Sequence[str]], None]) -> None:

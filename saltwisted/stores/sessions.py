@@ -87,9 +87,9 @@ class SessionStore:
 
     def for_sign_in(self, minion_id: str, pub: bytes) -> Lent:
         """
-        The key to hand out; one that a stock master left is not accepted any more.
+        The key to hand out; a key that a stock master left is not accepted any more.
 
-        @raises StoreError: for an id that is not a name, or a key that is not accepted.
+        @raises StoreError: the id is not a valid name, or the key is not accepted.
         """
         if not valid_minion_id(minion_id):
             raise StoreError("not a minion id", repr(minion_id)[:200])

@@ -24,7 +24,7 @@ LOCK = ".saltwisted_lock"
 
 @contextmanager
 def alone(folder: str) -> Iterator[None]:
-    """Hold the directory's lock; blocks until others have let go. Also over NFS."""
+    """Hold the directory's lock; blocks until others have released it. Also over NFS."""
     files.make_dir(folder)
     path = os.path.join(folder, LOCK)
     try:

@@ -41,7 +41,7 @@ class Stall:
 
     @property
     def problem(self) -> str:
-        """What to say of it, or C{""}."""
+        """The text for the status, or C{""}."""
         since = self.since
         if not since:
             return ""
@@ -53,8 +53,8 @@ class Stall:
 
 def apart(work: Deferred[T]) -> Deferred[T]:
     """
-    What C{work} fires with, for somebody who may lose patience: to cancel this leaves the work
-    alone, and what has to be done after it is done all the same.
+    The result of C{work}, for a caller that may lose patience: cancelling it does not affect the
+    work, and what has to be done afterwards is done all the same.
     """
     told: Deferred[T] = Deferred()
 

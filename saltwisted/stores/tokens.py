@@ -46,9 +46,9 @@ class TokenFiles:
 
     def startService(self) -> None:
         """
-        Read what is there.
+        Read the directory.
 
-        @raises StoreError: the directory cannot be made.
+        @raises StoreError: the directory cannot be created.
         """
         files.make_dir(self._folder)
         files.sweep_temporary(self._folder)
@@ -69,7 +69,7 @@ class TokenFiles:
         """Nothing waits to be written."""
 
     async def fresh(self) -> None:
-        """Nobody else changes what is known here."""
+        """Nobody else changes the tokens that are known here."""
 
     def get(self, digest: str) -> Token | None:
         """A token that was made and not deleted; it may have expired."""
@@ -106,9 +106,9 @@ class TokenFiles:
 
     async def drop(self, digest: str) -> bool:
         """
-        Delete one; whether there was one.
+        Delete one; returns whether it existed.
 
-        @raises StoreError: the disk refused; it is not honoured any more until a restart.
+        @raises StoreError: the disk refused; the token is not accepted any more until a restart.
         """
         if self._tokens.pop(digest, None) is None:
             return False

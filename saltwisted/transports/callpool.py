@@ -117,7 +117,7 @@ class CallPool:
         self._feed()
 
     def stop(self) -> None:
-        """Fail what waits; the children end when their sockets do."""
+        """Fail the calls that wait; the children end when their sockets do."""
         calls = [*self._queue, *(w.call for w in self._workers if w.call is not None)]
         self._queue.clear()
         for worker in self._workers:

@@ -78,7 +78,7 @@ class Child:
 
 
 def plain(value: Any) -> Any:
-    """For msgpack: what it does not know, and a child can be sent nevertheless."""
+    """For msgpack: converts types that it does not know, so that a child can be sent them."""
     if isinstance(value, (set, frozenset)):
         return list(value)
     if hasattr(value, "items"):

@@ -85,8 +85,9 @@ def to_its_end(
     work: Coroutine[Any, Any, Any], log: Logger, words: str, **fields: Any
 ) -> Deferred[Any]:
     """
-    Fires with what C{work} comes to. Cancelling it ends the waiting and not the work: what others
-    go by is written whole, or not at all. If it fails after that, the log says so.
+    Fires with the result of C{work}. Cancelling it ends only the waiting, not the work: data that
+    others rely on is written completely, or not at all. If the work fails after that, the log says
+    so.
 
     @param words: the log format, with C{fields} in it.
     """
@@ -124,10 +125,11 @@ async def all_within(
     look: float = 0.25,
 ) -> bool:
     """
-    Wait until all of these have fired, for at most so long. Nothing is cancelled by it.
+    Wait until all of these have fired, or the time is over. Nothing is cancelled.
 
-    @param given_up: asked every C{look} seconds whether it makes no sense to wait any longer.
-    @return: whether all have.
+    @param given_up: called every C{look} seconds; returns whether it makes no sense to wait any
+        longer.
+    @return: whether all have fired.
     """
     left = [work for work in waiting if not work.called or work.paused]
     count = [len(left)]

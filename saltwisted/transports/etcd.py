@@ -130,7 +130,7 @@ class Gateway:
         self._stopped = False
 
     async def stop(self) -> None:
-        """Ask nothing more, and close what is kept open."""
+        """Send no more requests, and close open connections."""
         self._stopped = True
         for waiting in (*self._queue, *self._under_way):
             waiting.cancel()

@@ -116,9 +116,9 @@ class TreeWatch:
 
     def add(self, folders: Iterable[bytes]) -> list[bytes]:
         """
-        Watch these directories; those that were not watched before.
+        Watch these directories; returns those that were not watched before.
 
-        They have to be listed after this, since what is in them already makes no event.
+        They have to be listed afterwards, because their present contents cause no event.
         """
         fresh = []
         for folder in folders:

@@ -86,7 +86,10 @@ def judge_by_uid(peer: PeerProcess) -> Limits | None:
 
 
 def error_map(error: BaseException | None) -> dict[str, Any]:
-    """An error in the words of the socket; only what saltwisted raises by itself is told."""
+    """
+    An error in the format of the socket; only errors that saltwisted raises itself are sent in
+    full.
+    """
     if isinstance(error, RemoteError):
         return {"name": error.name, "message": str(error), "details": error.details}
     if isinstance(error, DeniedError):
@@ -188,7 +191,7 @@ class ControlProtocol(Protocol):
         self._admitted = False
 
     def connectionMade(self) -> None:
-        """Ask the kernel who this is, and have the server decide whether to read at all."""
+        """Ask the kernel who this is, and let the server decide whether to read at all."""
         if not self._given:
             raw = self.transport.getHandle().getsockopt(  # type: ignore[union-attr]
                 socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
@@ -329,7 +332,7 @@ class ControlProtocol(Protocol):
                 each.callback(None)
 
     def stopProducing(self) -> None:
-        """The connection is gone; L{connectionLost} says so too."""
+        """The connection is gone; L{connectionLost} is called too."""
 
     def _stop_timer(self) -> None:
         timer, self._timer = self._timer, None
@@ -510,7 +513,7 @@ class ControlServer:
 
         The socket object is taken over; do not use it afterwards.
 
-        @param peer: who it is; the kernel names the maker of a socket pair, not its reader.
+        @param peer: who it is; the kernel names the creator of a socket pair, not its reader.
         @param handler: instead of the server's own.
         """
         chosen = self._handler if handler is None else handler

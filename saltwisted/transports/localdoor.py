@@ -82,14 +82,14 @@ class Doorway:
         return await self._table.call(op, args, local_caller(peer), stream)
 
     def show(self, table: Operations, counters: Counter[str]) -> None:
-        """Have this table answer from now on; what goes wrong with connections is counted."""
+        """From now on this table answers; errors of connections are counted."""
         self._server.counters = counters
         self._table = table
 
     def hide(self) -> Any:
         """
-        Have nothing but C{between} answer from now on. Whoever is connected is hung up on, since
-        what was asked of the table before gets no answer; fires when all are gone.
+        From now on only C{between} answers. Existing connections are closed, because earlier
+        requests to the table get no answer. Fires when all are closed.
         """
         self._table = self._between
         return self._server.hang_up()

@@ -33,7 +33,7 @@ class Threads:
             self._pool.stop()
 
     def run(self, function: Callable[..., Any], *args: Any) -> Deferred[Any]:
-        """Call in a thread; the Deferred fires in the reactor thread with what came of it."""
+        """Call in a thread; the Deferred fires in the reactor thread with the result."""
         d: Deferred[Any] = deferToThreadPool(self._reactor, self._pool, function, *args)
         return d
 

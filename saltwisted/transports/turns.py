@@ -80,7 +80,7 @@ class Line(Generic[T]):
         return PORTION / 2 if self.portion is None else self.portion
 
     def drain(self) -> None:
-        """Work on all that stand in line: nothing comes any more."""
+        """Process everything that waits: nothing more arrives."""
         while self._things and not self._busy:
             self._work(self._things.popleft())
         self._settle()

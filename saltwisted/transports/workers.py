@@ -233,11 +233,11 @@ class WarmPool:
 
     def call(self, entry: str, payload: Any, timeout: float) -> Deferred[Any]:
         """
-        Have a pooled child call the entry; fires with what it gave back.
+        Have a pooled child call the entry; fires with the result.
 
         Fails with L{RemoteError}: the entry's own error by its name, C{WorkerTimeout} after
-        C{timeout} seconds (the child is killed), C{WorkerDied}, or C{WorkerBusy} when too
-        many calls wait. Cancelling takes back a call that waits.
+        C{timeout} seconds (the child is killed), C{WorkerDied}, or C{WorkerBusy} if too many calls
+        wait. Cancelling withdraws a call that waits.
         """
         pool = self._pools.get(entry)
         if pool is None:

@@ -368,7 +368,7 @@ class OddTests(TestCase):
             (lambda _: b"[" * 100_000, "no JSON"),
             (lambda _: b"{}", "makes no sense"),
             (lambda _: header + b'"succeeded": true}', "lease of 0 seconds|another request"),
-            (lambda _: header + b'"ID": "5", "TTL": "600", "succeeded": true}', "something else"),
+            (lambda _: header + b'"ID": "5", "TTL": "600", "succeeded": true}', "another request"),
             (
                 lambda _: header + b'"responses": [{"response_range": {"kvs": 5}}]}',
                 "no sense|lease of 0",

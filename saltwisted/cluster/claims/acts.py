@@ -284,7 +284,7 @@ class Acts:
             self._ends[claim.key] = (wish, claim.term, result[:1000], last)
 
     async def tell_ends(self) -> None:
-        """Say again what has ended, where a majority has not heard it."""
+        """Report again what has ended, if a majority has not heard it."""
         now = self._clock.seconds()
         for key, (wish, term, result, last) in list(self._ends.items()):
             if await self._court.end(wish, term, result) or now > last:

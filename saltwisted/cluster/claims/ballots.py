@@ -91,8 +91,8 @@ class Ballots:
 
     def on_claimed(self, receiver: Callable[[str, str], None]) -> None:
         """
-        When this member has granted a short act to another; C{receiver} is told of the node that
-        the event came to.
+        Called when this member has granted a short act to another; C{receiver} gets the node that
+        received the event.
         """
         self._receivers.append(receiver)
 

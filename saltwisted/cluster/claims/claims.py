@@ -65,7 +65,7 @@ class ClusterClaims:
     # -- the service
 
     def startService(self) -> None:
-        """Begin to hold what is wanted."""
+        """Begin to claim what is wanted."""
         self._leave.running = True
         for work, seconds in ((self._tick, TICK), (self._second, RENEW_EVERY)):
             loop = LoopingCall(work)
@@ -74,7 +74,7 @@ class ClusterClaims:
             let_go(loop.start(seconds, now=False), self.log, "the upkeep of the claims has stopped")
 
     async def stopService(self) -> None:
-        """End what is held, and give it back."""
+        """End what is held, and release it."""
         self._leave.running = False
         for loop in self._loops:
             if loop.running:
@@ -164,7 +164,7 @@ class ClusterClaims:
 
     def look(self) -> None:
         """
-        End what may run out, by this moment's clock. Also called before anything is read after this
+        End what may expire, by the present clock. Also called before anything is read after this
         process stood still.
         """
         self.duties.look()

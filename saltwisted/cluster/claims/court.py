@@ -130,7 +130,7 @@ class ICourt(Protocol):
     """Grants claims. Reactor thread only."""
 
     def ask(self, wish: Wish) -> Awaitable[Outcome]:
-        """One attempt; what was granted in vain is given back. Never fails."""
+        """One attempt; claims that were granted in vain are released. Never fails."""
 
     def renew(self, held: Mapping[str, int]) -> Awaitable[Mapping[str, float]]:
         """
@@ -149,15 +149,15 @@ class ICourt(Protocol):
 
     def doubts_until(self) -> float:
         """
-        What came before this moment, members may have done that are gone for good, without anybody
-        else's knowledge; 0.0 where there is no such doubt.
+        Before this moment, members that are gone for good may have acted without anybody else's
+        knowledge; 0.0 if there is no such doubt.
         """
 
     def is_free(self, key: str) -> bool:
         """Whether it has a point to ask for a duty."""
 
     def holders(self) -> Mapping[str, tuple[str, int]]:
-        """Key to node and term of what is held now, as far as is known here; duties only."""
+        """Key to node and term of what is held now, as far as this node knows; duties only."""
 
     def receipts(self, event: str, limit: int) -> Awaitable[Sequence[Receipt]]:
         """What is kept of short acts."""

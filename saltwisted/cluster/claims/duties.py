@@ -166,7 +166,7 @@ class Duties:
 
     def look(self) -> None:
         """
-        End what may run out, by this moment's clock. Also called before anything is read after this
+        End what may expire, by the present clock. Also called before anything is read after this
         process stood still.
         """
         now = self._clock.seconds()
@@ -175,7 +175,7 @@ class Duties:
                 self._said(duty, Said.DOUBT, "its term could not be renewed")
 
     def tick(self) -> None:
-        """Look at what may run out, and at what may be free."""
+        """Check what may expire, and what may be free."""
         self.look()
         now = self._clock.seconds()
         for duty in list(self.known.values()):

@@ -101,7 +101,7 @@ class _Seen:
         self.revision = max(self.revision, term.written)
 
     def is_gone(self, key: str, revision: int, is_closed: bool) -> None:
-        """It was given back, or has ended."""
+        """It was released, or has ended."""
         self.terms.pop(key, None)
         if is_closed:
             self.open.discard(key)
@@ -400,7 +400,7 @@ class EtcdCourt:
         return self._problem
 
     async def care(self) -> None:
-        """Look at everything, and give back what is held here and wanted by nobody."""
+        """Check everything, and release what this node holds and does not want."""
         try:
             await self._poll()
         except FAILURES as error:

@@ -69,8 +69,8 @@ class Seats:
 
     def came_back(self) -> None:
         """
-        Called again and again: if this node was declared dead and is linked to somebody, it says
-        that it lives, and what may have happened.
+        Called again and again: if this node was declared dead and is linked to another member, it
+        tells it that it is alive, and what may have happened.
         """
         by = self.declared.why(self.key)
         if not by or self._saying or not self.linked():

@@ -93,7 +93,7 @@ class Votes:
         return self.ballots.voter
 
     async def startService(self) -> None:
-        """Read what was voted, and vote."""
+        """Read the votes, and vote."""
         memory = await self._store.load()
         voter = Voter(self._key, memory, self._clock.seconds(), self._settle, self._now())
         self._highest = voter.highest

@@ -109,7 +109,7 @@ class IdentityChange:
 
     async def installed(self, minions: Sequence[str]) -> dict[str, Any]:
         """
-        These have confirmed that they hold the next key.
+        These minions have confirmed that they have the next key.
 
         @raises DeniedError: there is no next key.
         """

@@ -86,7 +86,7 @@ class KeyActs:
         batch[key] = body
 
     def flush(self) -> None:
-        """Put what was collected into the log: what follows has seen it."""
+        """Put collected acts into the log, so that what follows has seen them."""
         batch = self._batch
         if not batch:
             return
@@ -119,7 +119,7 @@ class KeyActs:
         """
         Wait until all of it is on disk.
 
-        @raises StoreError: it is not; with what is true then.
+        @raises StoreError: it is not; the text says what is true then.
         """
         self.flush()
         written = await all_within(

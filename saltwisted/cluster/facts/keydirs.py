@@ -81,9 +81,9 @@ class KeyDirectories:
 
     def write(self, minion_id: str, wanted: Shown, before: Shown | None = None) -> None:
         """
-        Make the directories say what the log says.
+        Make the directories match the log.
 
-        @param before: what was seen there a moment ago.
+        @param before: what was there a moment ago.
         @raises StoreError: the disk refuses.
         """
         before = before or self.look(minion_id)

@@ -100,7 +100,7 @@ class ClusterTokens:
             await self._files.drop(digest)
 
     def look(self) -> None:
-        """Delete what has ended, of this node's and of those that are members no more."""
+        """Delete expired tokens, of this node and of former members."""
         if self._ready():
             let_go(Deferred.fromCoroutine(self._clean()), self.log, "ended tokens are kept")
 
@@ -113,7 +113,7 @@ class ClusterTokens:
             await self._append(KIND, delete_body(digest))
 
     async def fresh(self) -> None:
-        """Returns when this node knows what was deleted on others before it heard of them again."""
+        """Returns when this node knows what was deleted on others while it could not hear them."""
         end = self._clock.seconds() + PATIENCE
         while not self._ready() or self._behind():
             if self._clock.seconds() >= end:
@@ -148,9 +148,9 @@ class ClusterTokens:
 
     async def drop(self, digest: str) -> bool:
         """
-        Delete one; when this returns no member that can be reached honours it any more.
+        Delete one; when this returns, no reachable member accepts it any more.
 
-        @raises StoreError: that is not on this node's disk.
+        @raises StoreError: the deletion is not on this node's disk.
         """
         if self.get(digest) is None:
             return False

@@ -60,7 +60,7 @@ class MinionData:
         cache.on_change(self._changed)
 
     def startService(self) -> None:
-        """Take what comes; in a while, offer what lies in the cache and was never in the log."""
+        """Receive data; after a while, offer cached data that was never in the log."""
         self._running = True
         if not self._pillar:
             for minion_id in tuple(self._cache.ids("pillar")):

@@ -48,10 +48,10 @@ async def done_or_unknown(
     clock: Any, problem: Callable[[], str], act: Callable[[], Awaitable[Any]]
 ) -> Any:
     """
-    Do something that adds to the fact log; its answer, unless the disk gives none.
+    Do something that adds to the fact log; returns its answer, if the disk confirms it.
 
-    @param problem: why the disk does not take what is appended, or C{""}.
-    @raises StoreError: nothing was begun, or it is not known what becomes of it.
+    @param problem: why the disk does not accept what is appended, or C{""}.
+    @raises StoreError: nothing was begun, or the result is unknown.
     """
     refuse(problem())
     doing: Deferred[Any] = as_deferred(act())

@@ -53,9 +53,10 @@ class OwnFacts:
 
     async def settled(self) -> Sequence[str]:
         """
-        The members that have not confirmed, after some seconds, what was added here last.
+        The members that have not confirmed, after some seconds, what this node added last.
 
-        For those alone whose own entries are on this node's disk: before, it would be an older one.
+        Only for callers whose own entries are on this node's disk: before that, it would be an
+        older entry.
         """
         linked = {link.node for link in self._peers.links()}
         late = set(self._others()) - linked

@@ -108,7 +108,7 @@ class KeyReplica:
 
     @property
     def written(self) -> bool:
-        """Whether the directories say what the log said at the start."""
+        """Whether the directories match what the log said at the start."""
         return self._running
 
     def startService(self) -> Deferred[None]:
@@ -277,10 +277,10 @@ class KeyReplica:
 
     async def settled(self) -> Sequence[str]:
         """
-        Wait until what was changed here is in the log, and the members that can be reached have it.
+        Wait until this node's changes are in the log, and all reachable members have them.
 
-        @return: the members that have not confirmed it within two seconds.
-        @raises StoreError: it is not on this node's disk; with what is true then.
+        @return: the members that have not confirmed within two seconds.
+        @raises StoreError: it is not on this node's disk; the text says what is true then.
         """
         if self._early and not self._running:
             started: Deferred[None] = Deferred()

@@ -121,7 +121,7 @@ class ClusterRotation:
             let_go(as_deferred(self._make()), self.log, "no publish key could be made")
 
     def stopService(self) -> None:
-        """Do nothing any more."""
+        """Stop."""
         self._running = False
         for call in (self._asked, self._switching, self._expiry):
             if call is not None and call.active():
@@ -159,7 +159,7 @@ class ClusterRotation:
     # -- a new version is in the log, whoever made it
 
     def changed(self) -> None:
-        """The versions have changed, or some do not count any more."""
+        """The versions have changed, or some are no longer valid."""
         versions = self._versions()
         if not versions or not self._running:
             return

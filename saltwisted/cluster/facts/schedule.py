@@ -74,7 +74,7 @@ class ClusterSchedule:
         listen(KIND, self._changed)
 
     def startService(self) -> None:
-        """Take along what was changed before this master was a member."""
+        """Take over changes from before this master was a member."""
         let_go(self._take_along(), self.log, "changes of before the cluster stay in their file")
 
     def stopService(self) -> None:

@@ -103,7 +103,7 @@ class Exchange:
         return {oid for state in self.held(shared).values() for oid in objects_in(state).values()}
 
     def lost(self, shared: str, version: Version) -> None:
-        """They are not here after all."""
+        """Their objects are missing after all."""
         self._held.get(shared, OrderedDict()).pop(version, None)
 
     def keep(self, shared: str, version: Version, state: Content) -> None:
@@ -127,11 +127,11 @@ class Exchange:
         anew: bool = False,
     ) -> Content:
         """
-        Get the objects of a version from a node; its content.
+        Get the objects of a version from a node; returns its content.
 
-        @param said: as L{told} makes it, if that is known already.
-        @param anew: the repository here is damaged: the whole of it comes, and is served.
-        @raises SaltwistedError: it could not be had; what is here is as it was.
+        @param said: as L{told} makes it, if it is known already.
+        @param anew: whether the repository here is damaged: then all of it is fetched, and served.
+        @raises SaltwistedError: it could not be fetched; nothing here has changed.
         """
         if said is None:
             said = await self._ask(link, REFS, {"key": copy.shared, "version": list(version)})
@@ -274,16 +274,16 @@ def _map(body: bytes) -> Mapping[str, Any]:
 
 
 def told(state: Content) -> dict[str, Any]:
-    """A content, as peers are told it."""
+    """A content in the form in which peers receive it."""
     refs = {ref: tip[0] for ref, tip in state["refs"].items()}
     return {**content(state), "refs": refs}
 
 
 def checked(said: Any) -> tuple[dict[str, str], dict[str, Any]]:
     """
-    Ref to object, and what is beside, as a peer says them.
+    Ref to object, and the other data, from a peer's message.
 
-    @raises RemoteError: they are none.
+    @raises RemoteError: they are invalid.
     """
     if not isinstance(said, Mapping):
         raise RemoteError("GitError", "a peer sent an invalid message")

@@ -37,7 +37,7 @@ class Following:
         self.look()
 
     def end(self) -> None:
-        """Follow nobody any more."""
+        """Stop following."""
         self._is_running = False
 
     def look(self) -> None:
@@ -106,7 +106,7 @@ class Following:
         return True
 
     async def mended(self, copy: IGitCopy) -> str:
-        """Have a damaged repository made anew from a node that serves the same; which one."""
+        """Recreate a damaged repository from a node that serves the same; returns that node."""
         lock = self._ground.lock(copy.shared)
         await lock.acquire()
         try:

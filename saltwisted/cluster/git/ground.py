@@ -49,15 +49,15 @@ class Ground:
         return next((link for link in self.peers.links() if link.node == node), None)
 
     def lock(self, shared: str) -> DeferredLock:
-        """Whoever changes what is served of a repository holds it."""
+        """Held by code that changes what is served from a repository."""
         return self._locks.setdefault(shared, DeferredLock())
 
     def asked(self, node: str, body: bytes, asks: bool = False) -> tuple[IGitCopy, dict[str, Any]]:
         """
-        The repository that a peer means, and all that it said.
+        The repository that a peer means, and the peer's whole message.
 
-        @param asks: it only asks; else it says what others are to serve.
-        @raises PeerRefused: there is none, or it may not.
+        @param asks: whether it only asks; otherwise it decides what others must serve.
+        @raises PeerRefused: the repository does not exist, or the peer has no right to it.
         """
         said = unpack_bin(body)
         copy = self.copies().get(str(said.get("key"))) if isinstance(said, dict) else None

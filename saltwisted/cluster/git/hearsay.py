@@ -65,7 +65,7 @@ class Hearsay:
         self._is_running = False
 
     def listen(self, receiver: Callable[[str], None]) -> None:
-        """Call C{receiver(shared)} when somebody has said which version he serves."""
+        """Call C{receiver(shared)} when a node has reported which version it serves."""
         self._receivers.append(receiver)
 
     def saw(self, shared: str, version: Version) -> None:
@@ -124,7 +124,7 @@ class Hearsay:
         )
 
     def tell_all(self) -> None:
-        """Say to all what is served here."""
+        """Report to all what is served here."""
         if self._is_running:
             for link in self._ground.peers.links():
                 link.tell(HERE, self._here(link.node))

@@ -91,7 +91,7 @@ class GitSharing:
         ground.peers.answer(UPDATE, self._asked_to_update)
 
     async def startService(self) -> None:
-        """Want the duties; wait a little for what is not here at all."""
+        """Claim the duties; wait a little for repositories that are missing completely."""
         self._reached = self._ground.clock.seconds()
         self._hearsay.begin()
         self.follow.begin()
@@ -238,10 +238,9 @@ class GitSharing:
         change: Callable[[Mapping[str, Any]], Mapping[str, Any]],
     ) -> bool:
         """
-        Have something else count on all nodes, if it is something else; C{False} where this node
-        has lost the duty.
+        Make a new state valid on all nodes, if it differs; C{False} if this node has lost the duty.
 
-        @param change: makes it of what is served now.
+        @param change: computes it from what is served now.
         @raises SaltwistedError: the disk refuses.
         """
         lock = self._ground.lock(copy.shared)
@@ -356,7 +355,7 @@ class GitSharing:
         return pack_bin({"have": list(version)})
 
     async def all_serve(self, copy: IGitCopy) -> dict[str, bool]:
-        """Wait until all linked nodes serve what this one does; which of them do."""
+        """Wait until all linked nodes serve what this one does; returns which of them do."""
         version = served(copy)
         end = self._ground.clock.seconds() + SERVED
         while True:

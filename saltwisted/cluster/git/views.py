@@ -47,7 +47,7 @@ class GitViews:
 
     @property
     def digest(self) -> bytes:
-        """Of what is served now."""
+        """The digest of what is served now."""
         return self._views.digest
 
     def on_use(self, user: Callable[[], Iterable[bytes]]) -> None:

@@ -72,8 +72,8 @@ class Acknowledging:
 
     async def one_copy(self, jid: str) -> Sequence[str]:
         """
-        The minions whose return is on this node alone. One without other members has one copy of
-        everything: that is no news.
+        The minions whose return is only on this node. A node without other members has one copy of
+        everything, so that is not reported.
         """
         return await self._jobs.one_copy(jid) if self._members() else ()
 
@@ -100,15 +100,15 @@ class Acknowledging:
 
     def begun_anew(self) -> None:
         """
-        The job cache was damaged: what waits for another node's disk may be on none. Minions that
-        are not answered bring it again.
+        The job cache was damaged: a return that waits for another node's disk may be on none.
+        Minions that get no answer send it again.
         """
         for key in self._copies.lost():
             for waiting in self._waiting.pop(key, ()):
                 waiting.errback(StoreError("the job cache was damaged"))
 
     def tick(self, now: float) -> None:
-        """Acknowledge what has waited long enough."""
+        """Acknowledge returns that have waited long enough."""
         self._acknowledge(self._copies.tick(now))
 
     def next_tick(self) -> float | None:
@@ -116,7 +116,7 @@ class Acknowledging:
         return self._copies.next_tick()
 
     def stop(self) -> None:
-        """Acknowledge nothing any more: minions that wait try again elsewhere."""
+        """Acknowledge nothing any more: waiting minions try again elsewhere."""
         self._waiting.clear()
 
     def _acknowledge(self, effects: Sequence[Acknowledge]) -> None:

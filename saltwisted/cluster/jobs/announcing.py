@@ -59,7 +59,7 @@ class Announcing:
         self._is_stopped = False
 
     def stop(self) -> None:
-        """Fire nothing any more."""
+        """Fire no more events."""
         self._is_stopped = True
         self._large.clear()
 

@@ -79,7 +79,7 @@ class Events:
         """Nothing to start."""
 
     def stopService(self) -> None:
-        """Send nothing any more."""
+        """Send no more events."""
         self._stop()
         if self._flush_call is not None:
             self._flush_call.cancel()

@@ -123,7 +123,7 @@ class Forward:
         """Nothing to start."""
 
     def stopService(self) -> None:
-        """Acknowledge nothing any more: minions that wait try again elsewhere."""
+        """Acknowledge nothing any more: waiting minions try again elsewhere."""
         for pause in tuple(self._pauses):
             pause.cancel()
         self._returns.stop()

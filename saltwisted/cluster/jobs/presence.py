@@ -133,13 +133,16 @@ class ClusterPresence:
         return self._elsewhere
 
     def is_elsewhere(self, minion_id: str) -> bool:
-        """Whether a node that is linked has said that it holds this minion, be it here or not."""
+        """
+        Whether a linked node has said that this minion is connected to it, whether or not it is
+        connected here.
+        """
         return any(minion_id in other.minions for other in self._others.values())
 
     def age(self, node: str, moment: float) -> float | None:
         """
-        Seconds since a moment by another node's clock; C{None} while that cannot be told: its
-        clock was not seen lately, or has jumped. A node that is not linked is believed.
+        Seconds since a moment by another node's clock; C{None} while that is unknown: its clock was
+        not read lately, or has jumped. For a node that is not linked, its own time is used.
         """
         other = self._others.get(node)
         offset = 0.0
@@ -168,8 +171,8 @@ class ClusterPresence:
         A minion has just signed in here.
 
         From now on it counts as reached by what is published here, although it may take a moment
-        until it listens: a job that it gets twice is worse than one that it misses. It was perhaps
-        elsewhere, and was not missed here, or was restarted: how long it has been here counts from
+        until it listens: a job that it gets twice is worse than one that it misses. It may have
+        been elsewhere without being missed here, or was restarted; so its time here is counted from
         now.
         """
         if minion_id not in self._own:

@@ -121,10 +121,10 @@ class MemberActs:
 
     async def leave(self, by: str, force: bool = False) -> dict[str, Any]:
         """
-        End this node's membership; the others go on without it.
+        End this node's membership; the others continue without it.
 
-        @param force: also when nobody can be told, and what is here alone stays behind.
-        @raises DeniedError: there is nobody to leave, or to tell.
+        @param force: even if nobody can be told, and what is only here stays behind.
+        @raises DeniedError: there is no other member, or none can be told.
         """
         if not self.others():
             raise DeniedError("this node is the only member: there is nothing to leave")
@@ -190,9 +190,9 @@ class MemberActs:
 
     async def set_rights(self, name: str, rights: tuple[str, ...]) -> dict[str, Any]:
         """
-        What a member may do with the roots from now on; who sends and who takes go by it.
+        Set a member's rights to the roots; they decide who sends and who receives.
 
-        @raises DeniedError: no such member, or nobody could write any more.
+        @raises DeniedError: there is no such member, or nobody could write any more.
         """
         member = self.find(name)
         why_not = self.membership.why_not_rights(member, rights)

@@ -48,7 +48,7 @@ class Condition:
     roots: RootsState
 
     def status(self) -> dict[str, Any]:
-        """What this node says of itself to the others."""
+        """What this node reports about itself to the others."""
         waiting, problems = self.waiting(), self.said()
         return {
             "version": __version__,

@@ -35,14 +35,15 @@ async def returned(
     running: Running,
 ) -> list[str]:
     """
-    Wait until minions have brought what they run: some stock ones bring it to this node alone.
+    Wait until minions have returned the jobs that they run: some stock ones return only to this
+    node.
 
-    Who has yet to return is asked once what it runs. What it does not run was lost, or is on its
-    way: for that it has a moment more.
+    Minions that have yet to return are asked once what they run. A job that a minion does not run
+    was lost, or its return is on its way; it gets a moment more.
 
-    @param owed: who has yet to return to which jobs.
+    @param owed: which minions have yet to return to which jobs.
     @param seconds: how long at most.
-    @return: who has not.
+    @return: those that have not returned.
     """
     end = clock.seconds() + seconds
     idle: dict[tuple[str, str], float] = {}

@@ -128,5 +128,5 @@ class Drift:
 
 
 def option_of(config: Any, name: str) -> Any:
-    """An option's value, also of one that has no attribute; C{None} where nobody has set it."""
+    """An option's value, even of an option without an attribute; C{None} if nobody has set it."""
     return config.value(name)

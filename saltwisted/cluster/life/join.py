@@ -62,7 +62,10 @@ ASK, ENTER, COMPARE = "ask", "join", "compare"
 
 
 def pack_facts(*folds: Registers[Any]) -> bytes:
-    """What a joiner must know before its first link, and what a node keeps beside its log."""
+    """
+    The facts that a joining node must know before its first link, and that a node keeps beside its
+    log.
+    """
     rows = [[fold.kind, encode_fact(fact)] for fold in folds for fact in fold.dump()]
     return pack_bin(rows)
 
@@ -197,7 +200,7 @@ class Admission:
         return self.attempts.allowed(source, self.now())
 
     def reader(self, session: Session) -> RecordReader | None:
-        """The protocol for one who came to join."""
+        """The protocol for a node that wants to join."""
         if not self.may_try(session.address):
             return None
         return RecordReader(self.clock, self.key, session, self.answer)

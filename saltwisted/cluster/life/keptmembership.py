@@ -58,7 +58,7 @@ class KeptMembership:
         self._writer()()
 
     def stop(self) -> None:
-        """Keep what is to be kept yet."""
+        """Write what still has to be written."""
         if self._timer is not None and self._timer.active():
             self.keep_now()
 

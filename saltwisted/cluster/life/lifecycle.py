@@ -111,7 +111,7 @@ class Waiting:
         return (JOIN,) if self.unfounded.open() else ()
 
     def judge(self, purpose: bytes, key: str) -> bool:
-        """Anybody may bring its one record."""
+        """Anybody may send its one record."""
         return purpose == JOIN
 
     def enter(self, session: Session) -> Any:
@@ -191,10 +191,10 @@ class Lifecycle:
 
     async def startService(self) -> None:
         """
-        Open the peer port and go where the disk says; returns when a member serves, or at once
-        when there is something to wait for.
+        Open the peer port and enter the phase that is on disk; returns when a member serves, or at
+        once if there is something to wait for.
 
-        @raises PortError: the port is taken.
+        @raises PortError: the port is in use.
         @raises StoreError: the node's own files cannot be read.
         """
         self._running = True
@@ -275,7 +275,7 @@ class Lifecycle:
             searching.cancel()
 
     def find_addresses(self) -> bool:
-        """Look again where this node can be reached; whether that has changed."""
+        """Determine again where this node can be reached; returns whether that has changed."""
         before, self.settings = self.settings, evolve(self.settings, **self._where())
         return self.settings != before
 
@@ -369,7 +369,7 @@ class Lifecycle:
             self._save(verified=True)
 
     def removed(self, phase: str = REMOVED) -> None:
-        """Others removed this node, or it left: it serves nobody any more."""
+        """Others removed this node, or it left: it no longer serves anybody."""
         if self.state.phase != MEMBER:
             return
         self._save(phase=phase)
@@ -573,8 +573,8 @@ class Lifecycle:
         """
         Join another cluster now; this node's own (of one) ends.
 
-        @raises DeniedError: this is a member among others, the token is no good, or minions would
-            be cut off.
+        @raises DeniedError: this node is a member among others, the token is invalid, or minions
+            would be cut off.
         """
         await self._lock.acquire()
         try:

@@ -83,7 +83,7 @@ class ClusterMember:
     # Service
 
     async def startService(self) -> None:
-        """The log is open: write what is missing in it, open the gate, and dial."""
+        """The log is open: write what it lacks, open the gate, and dial."""
         self._running = True
         self.secrets_care.begin()
         self.peers.answer(CLAIM, self.admission.claimed)
@@ -171,7 +171,7 @@ class ClusterMember:
         }
 
     async def say_about(self) -> None:
-        """Tell the others where this node is, if they do not know yet."""
+        """Tell the others the addresses of this node, if they do not know them yet."""
         own = self.own
         if own is None:
             return

@@ -71,7 +71,7 @@ class MinionTokens:
         return True
 
     def deny_overused(self) -> None:
-        """A minion's acceptance may come after the use of the token by which it came."""
+        """A minion's acceptance may arrive after the use of its token."""
         for token_id, use in self.tokens.overused(MINION):
             start, _, minion_id = use.partition("/")
             act = self.deny_minion(minion_id, start)

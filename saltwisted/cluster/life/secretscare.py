@@ -55,11 +55,11 @@ class SecretsCare:
     _floor: int = 0
 
     def begin(self) -> None:
-        """The log is open: what is refused now was so before."""
+        """The log is open: secrets that are revoked now were revoked before."""
         self._floor = self.secrets.floor(SESSION)
 
     async def found(self) -> None:
-        """Write the first versions, where there are none."""
+        """Write the first versions, if there are none."""
         now = self.now()
         if self.secrets.current(AUTHORITY) is None:
             await self.append(

@@ -84,7 +84,7 @@ def etcd_of(config: MasterConfig) -> EtcdSettings:
 
 
 def settings_of(config: MasterConfig) -> Settings:
-    """What the configuration says of the cluster."""
+    """The cluster options of the configuration."""
     return Settings(
         node=config.id,
         interface=config.interface,
@@ -134,7 +134,7 @@ def _is_reachable(text: str) -> bool:
 
 
 def primary_address() -> str:
-    """The address of this machine by which it reaches others; nothing is sent to find it."""
+    """The address from which this machine reaches others; nothing is sent to find it."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))

@@ -104,7 +104,7 @@ class Standstill:
         )
 
     def stopService(self) -> None:
-        """Let nobody wait any more."""
+        """End all waiting."""
         self._running = False
         if self._beat.running:
             self._beat.stop()
@@ -120,7 +120,7 @@ class Standstill:
         return True
 
     def look(self) -> bool:
-        """Whether it is too early to answer whatever depends on what others have revoked."""
+        """Whether it is too early for answers that depend on what others have revoked."""
         self._look()
         return self.closed
 

@@ -57,7 +57,7 @@ class Vouching:
         self._hearers.append(hear)
 
     def changed(self) -> None:
-        """The secrets have changed; perhaps this one."""
+        """The secrets have changed; possibly this one."""
         authority = self.secrets.current(AUTHORITY)
         version = authority.version if authority is not None else 0
         if version != self._told:

@@ -43,7 +43,7 @@ class Asked:
         return number, answer.addBoth(over)
 
     def answered(self, number: int, body: bytes) -> None:
-        """The answer has come, perhaps too late."""
+        """The answer has arrived, possibly too late."""
         answer = self._waiting.pop(number, None)
         if answer is not None:
             answer.callback(body)

@@ -76,7 +76,7 @@ class Attached(Protocol):
         self._lost = lost
 
     def connectionMade(self) -> None:
-        """Say what this connection is for."""
+        """Send the purpose of this connection."""
         self.transport.write(self._head)  # type: ignore[union-attr]
         self._inner.makeConnection(self.transport)
 
@@ -128,7 +128,7 @@ class Attachments:
             self._names[link.name] = link
 
     def down(self, link: Link) -> None:
-        """Nothing can be attached to it any more."""
+        """No more connections can be attached to it."""
         self._names.pop(link.name, None)
         for call in self._later.pop(link, ()):
             call.cancel()

@@ -39,7 +39,7 @@ class CensusTaker:
     option: Callable[[str], Any]
 
     async def take(self) -> dict[str, Any]:
-        """The census of this node; the reactor goes on meanwhile."""
+        """Take the census of this node, without blocking the reactor."""
         count = 0
         keys: dict[str, dict[str, bytes]] = {}
         listed = self.keys.list_keys()

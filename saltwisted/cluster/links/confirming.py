@@ -60,7 +60,7 @@ class Confirming:
                 self._end(waiter)
 
     def end(self) -> None:
-        """Nobody waits any more."""
+        """End all waiting."""
         for waiter in list(self._waiters):
             self._end(waiter)
 

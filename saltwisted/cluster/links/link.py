@@ -109,7 +109,7 @@ class Bulk(Protocol):
             self._link.resume()
 
     def clear(self) -> None:
-        """The link has ended: what waits is sent to nobody."""
+        """The link has ended: waiting bodies are not sent."""
         self._out.clear()
         self.waiting = 0
 
@@ -118,7 +118,7 @@ class Bulk(Protocol):
         self._paused = True
 
     def stopProducing(self) -> None:
-        """The connection is gone; L{connectionLost} says so too."""
+        """The connection is gone; L{connectionLost} is called too."""
         self._paused = True
 
     def dataReceived(self, data: bytes) -> None:
@@ -204,7 +204,7 @@ class Wire(amp.AMP):
             (transport.pauseProducing if stands else transport.resumeProducing)()
 
     def after_last_words(self, end: Callable[[], None]) -> None:
-        """When nothing that the peer has said stands in line, or its time is over."""
+        """Fires when no message of the peer waits any more, or its time is over."""
         if self._boxes and self._end is None:
             self._end = self._clock.callLater(LAST_WORDS, end)
         elif not self._boxes:
@@ -215,7 +215,7 @@ class Wire(amp.AMP):
             self._end.cancel()
 
     def forget(self) -> None:
-        """Nothing that the peer has said and that stands in line counts any more."""
+        """Discard all waiting messages of the peer."""
         self._boxes.stop()
         self._no_end()
 
@@ -247,7 +247,7 @@ class Wire(amp.AMP):
         return {}
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """Both connections end together; what came before that counts."""
+        """Both connections end together; messages that arrived before that count."""
         self._boxes.drain()
         self._no_end()
         super().connectionLost(reason)
@@ -311,7 +311,7 @@ class Link:
         return self._waiting_bytes + self.bulk.waiting
 
     def tell(self, word: str, body: bytes) -> None:
-        """Send a word; it comes after all words of this name that were told before, or never."""
+        """Send a word; it arrives after all words of this name that were sent before, or never."""
         if self.closed:
             return
 
@@ -352,9 +352,9 @@ class Link:
 
     def close(self, reason: str, polite: bool = False) -> None:
         """
-        End both connections, and those of the streams; questions on their way fail.
+        End both connections, and those of the streams; pending requests fail.
 
-        @param polite: send first what was told already, unless that takes longer than a second.
+        @param polite: whether to send waiting words first, unless that takes longer than a second.
         """
         if self.closed:
             return

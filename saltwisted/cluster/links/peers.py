@@ -176,7 +176,7 @@ class Peers:
         self.membership_changed()
 
     def stopService(self) -> None:
-        """Close all links and dial nobody any more."""
+        """Close all links, and dial no more."""
         self._running = False
         for key in list(self._contacts):
             self._drop(key, "this node stops")
@@ -209,7 +209,7 @@ class Peers:
                     self._plan(contact, 0.0 if self.node < member.node else PATIENCE)
 
     def contacts(self) -> dict[str, Contact]:
-        """By node key: who is linked to or dialled, for C{members}."""
+        """By node key: the members that are linked or being dialled, for C{members}."""
         return self._contacts
 
     def _drop(self, key: str, reason: str) -> None:

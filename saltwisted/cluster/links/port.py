@@ -96,7 +96,7 @@ class PeerPort:
         """
         Listen.
 
-        @raises PortError: the port is taken.
+        @raises PortError: the port is in use.
         """
         try:
             self._listening = self._reactor.listenTCP(
@@ -112,7 +112,7 @@ class PeerPort:
         self.port = self._listening.getHost().port
 
     def stopService(self) -> Any:
-        """Listen no more, and close what is open."""
+        """Stop listening, and close open connections."""
         self.gate = Closed()
         listening, self._listening = self._listening, None
         for door in list(self._doors):

@@ -100,7 +100,7 @@ class Shipping:
             self._link(link, True)
 
     def stopService(self) -> None:
-        """Say nothing any more."""
+        """Send nothing any more."""
         self._running = False
         self._links.clear()
         if self._timer is not None and self._timer.active():
@@ -109,7 +109,7 @@ class Shipping:
         self._confirming.end()
 
     def begun_anew(self) -> None:
-        """The log was damaged, and another one begun: get back what others have."""
+        """The log was damaged, and another one was begun: get back what others have."""
         if self._running:
             self._do(self.machine.begun_anew(self._clock.seconds()))
 

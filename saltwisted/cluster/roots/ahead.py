@@ -119,9 +119,9 @@ class RootAhead:
 
     def received(self, link: RootLink, body: bytes) -> None:
         """
-        A peer will soon refer to these contents: fetch those that are not here.
+        A peer will soon refer to these contents: fetch those that are missing.
 
-        @raises Forbidden: it is against the rules.
+        @raises Forbidden: the message is against the rules.
         """
         core, store = self._core, self._core.store
         offered = unpack_offer(body)

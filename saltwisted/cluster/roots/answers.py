@@ -33,9 +33,9 @@ class RootAnswers:
 
     def pull(self, link: RootLink, body: bytes) -> None:
         """
-        A peer says what it knows, and wants the rest.
+        A peer has said what it knows, and wants the rest.
 
-        @raises Forbidden: that is not knowledge.
+        @raises Forbidden: that is not valid knowledge.
         """
         theirs = codec.unpack_knowledge(codec.unpack(body))
         link.peer.knowledge[self._core.name] = theirs

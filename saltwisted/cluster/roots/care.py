@@ -122,7 +122,7 @@ class RootCare:
 
     async def found(self, damaged: Mapping[bytes, int]) -> None:
         """
-        Contents are not what they should be: they are named, and fetched again.
+        Contents do not match their digests: they are named, and fetched again.
 
         @raises StoreError: the disk refuses.
         """
@@ -149,7 +149,7 @@ class RootCare:
     # -- another tree than a peer's, though both know the same
 
     def differs(self, link: RootLink) -> None:
-        """A peer that knows what we know has another tree: take what it has, and say so."""
+        """A peer with the same knowledge has another tree: take its state, and report it."""
         now = self._clock.seconds()
         if now - self._asked.get(link.node, -REPAIR_EVERY) < REPAIR_EVERY:
             return

@@ -64,7 +64,7 @@ class RootCatchUp:
     # -- changes
 
     def peer_knows(self, link: RootLink) -> None:
-        """A peer said what it knows."""
+        """A peer has said what it knows."""
         core, store = self._core, self._core.store
         if store is None:
             return
@@ -85,8 +85,8 @@ class RootCatchUp:
 
     def acknowledged(self, link: RootLink) -> None:
         """
-        A peer said what it knows after it had read our greeting. From now on it can only know
-        more of us by what we send, see L{RootInbox.disown}.
+        A peer has said what it knows, after it had read our greeting. From now on it can only know
+        more of us from what we send, see L{RootInbox.disown}.
         """
         store = self._core.store
         if store is not None and not store.index.is_old_copy(link.peer.knowledge[self._core.name]):
@@ -107,7 +107,7 @@ class RootCatchUp:
             self.consider()
 
     def consider(self) -> None:
-        """Ask a peer for what it knows and we do not, unless that is on its way."""
+        """Ask a peer for what it knows and we do not, unless that is already coming."""
         core = self._core
         if core.stopped or core.store is None:
             return

@@ -26,7 +26,7 @@ class RootChoice:
         """
         The named share, or all.
 
-        @raises StoreError: there is no such share.
+        @raises StoreError: the share does not exist.
         """
         name = str(args.get("share") or "")
         if not name:
@@ -38,7 +38,7 @@ class RootChoice:
         return found
 
     def holding(self, args: Mapping[str, Any], path: bytes) -> list[tuple[RootShare, bytes]]:
-        """Shares that know a path, which may be given below a root or from C{/} on."""
+        """Shares that know a path, which may be relative to a root or absolute."""
         found = []
         why = "is in no share"
         for share in self.shares(args):

@@ -31,15 +31,15 @@ class PeerClocks:
         self._ahead: dict[str, float] = {}
 
     def said(self, node: str, clock_ms: int, linked: Container[str]) -> None:
-        """What a peer's clock shows; 0 if it has said nothing since."""
+        """A peer has reported its clock; 0 if it has reported nothing since."""
         if clock_ms:
             self._ahead[node] = clock_ms / 1000 - self._now()
         self._judge(linked)
 
     def compared(self, ahead: Mapping[str, float], linked: Container[str]) -> None:
         """
-        The clocks of those that are linked were compared again: what was said at the greeting is
-        old, and a clock that was set since is right now, or wrong.
+        The clocks of the linked nodes were compared again. The time in the greeting is outdated,
+        and a clock that was set since then may be right now, or wrong.
 
         @param ahead: seconds by which each is ahead of this node's.
         """

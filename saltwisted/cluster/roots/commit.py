@@ -67,13 +67,13 @@ class RootCommit:
         founding: bool = False,
     ) -> Batch | None:
         """
-        Make versions of this node, as one batch; C{None} if there is nothing to be said, if this
-        node may not say it, or if it cannot now: then it is tried again.
+        Make versions of this node, as one batch; C{None} if there is nothing to commit, if this
+        node may not write, or if it cannot do so now: then it is tried again.
 
-        @param tree: what is known of the working tree, to be remembered with it.
+        @param tree: what is known of the working tree, to be stored with it.
         @param beside: the path of a version that had not seen what is visible there.
         @param settled: lost versions that count as seen.
-        @param founding: also a batch without any change.
+        @param founding: also make a batch without any change.
         """
         core, store = self._core, self._core.db
         if core.owner.clocks.problem:
@@ -141,7 +141,7 @@ class RootCommit:
         await self.commit({}, founding=True)
 
     def failed_to_store(self, error: StoreError) -> None:
-        """The disk refuses: it is told, and everything looked at again later."""
+        """The disk refuses: this is reported, and everything is scanned again later."""
         self.failures += 1
         self._core.last_error = str(error)
         self.log.error("roots: {share}: {error}", share=self._core.name, error=str(error))
@@ -151,7 +151,7 @@ class RootCommit:
         self._watch.look_everywhere(RETRY)
 
     def write_rows_soon(self) -> None:
-        """Large commits are in the log alone at first: bring the rows up to it."""
+        """Large commits are only in the log at first: write their rows soon."""
         core = self._core
         if core.db.unwritten:
             core.timers.later("rows", ROWS_AFTER, lambda: core.go(self._write_rows))

@@ -252,10 +252,10 @@ class RootControl:
 
     async def sync(self, call: Call) -> Any:
         """
-        Commit what is in the working trees, and wait until every member has it.
+        Commit the changes in the working trees, and wait until every member has them.
 
-        Progress comes as items: C{waits} says how many changes each member lacks, C{sent} how many
-        bytes it was sent meanwhile. The answer says for each whether it has everything.
+        Progress is sent as items: C{waits} says how many changes each member lacks, C{sent} how
+        many bytes it was sent meanwhile. The answer says for each member whether it has everything.
         """
         shares = self._chosen.shares(call.args)
         for share in shares:

@@ -207,13 +207,13 @@ class ShareCore:
 
     def consider_after(self, delay: float) -> None:
         """
-        Look for what this node lacks, after that many seconds at the latest: where peers say
-        something every second, that puts off nothing.
+        Look for what this node lacks, after that many seconds at the latest: further reports of
+        peers do not postpone it.
         """
         self.timers.at_latest("consider", delay, self.consider)
 
     def end(self) -> None:
-        """Nothing is begun any more."""
+        """Begin nothing any more."""
         self.stopped = True
         self.timers.end()
 
@@ -265,7 +265,7 @@ class ShareCore:
             link.acknowledge(self.name, *self.known_here())
 
     def no_room(self, size: int) -> bool:
-        """Whether this many bytes more do not fit; it is told, and tried again later."""
+        """Whether there is no room for this many bytes; this is reported, and tried again later."""
         objects = self.store.objects if self.store is not None else None
         problem = self.owner.room.problem(objects, self.folder, size)
         if problem and problem != self.last_error:

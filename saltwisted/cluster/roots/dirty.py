@@ -32,7 +32,7 @@ class Dirty:
         return path in self._masks
 
     def add(self, path: bytes, mask: int = LOOK) -> None:
-        """Something was said of a path."""
+        """A path was reported."""
         self._masks[path] = self._masks.get(path, 0) | mask
 
     def update(self, paths: Iterable[bytes]) -> None:
@@ -41,24 +41,25 @@ class Dirty:
             self.add(path)
 
     def clear(self) -> None:
-        """All that was said does not matter any more."""
+        """Discard all reports."""
         self._masks.clear()
 
     def take(self, known: Container[bytes]) -> set[bytes]:
         """
-        The paths to be looked at; none is left here.
+        Take out all paths to be scanned.
 
-        @param known: where we know of something: what ended elsewhere does not matter.
+        @param known: paths where we know of something: the end of other files does not matter.
         """
         masks, self._masks = self._masks, {}
         return {path for path, mask in masks.items() if mask & ~REMOVED or path in known}
 
     def take_echo(self, written: Container[bytes], known: Container[bytes]) -> set[bytes]:
         """
-        Those that we have just written, and of which nothing was said that we cannot have caused.
+        Take out the paths that we have just written, and about which nothing was reported that we
+        cannot have caused.
 
-        They are to be compared with what we know of them, and those that differ added again;
-        where we have removed something, nothing needs to be compared.
+        They must be compared with what we know of them, and added again if they differ. Where we
+        have removed something, nothing needs to be compared.
         """
         mine = [
             path
@@ -73,7 +74,7 @@ class Dirty:
         return found
 
     def follow(self, old: bytes, new: bytes) -> None:
-        """A directory was moved by us: what was said of a path in it holds for the new one."""
+        """We have moved a directory: reports about paths in it apply to their new names."""
         inside = old + b"/"
         for path in [path for path in self._masks if path.startswith(inside)]:
             self.add(new + b"/" + path[len(inside) :])

@@ -98,7 +98,10 @@ class RootEdits:
             await self._core.locked(self.commit, {path: known})
 
     async def commit(self, changed: Mapping[bytes, Known | None]) -> None:
-        """What the user did, as versions: one batch, but for what was not seen (see C{beside})."""
+        """
+        The user's changes, as versions: one batch, except changes by somebody who had not seen what
+        is visible (see C{beside}).
+        """
         core, store = self._core, self._core.db
         if core.is_read_only:
             await self._keep_refused(changed)

@@ -39,7 +39,7 @@ class TreeEvents:
         self._kernel = TreeWatch(core.reactor, core.root, changed, lost)
 
     def start(self) -> None:
-        """Begin; where there is no inotify, looking at everything has to do."""
+        """Begin; without inotify, scanning everything has to suffice."""
         try:
             if not self.running:
                 self._kernel.start()
@@ -55,7 +55,7 @@ class TreeEvents:
 
     @property
     def sees_all(self) -> bool:
-        """Whether the kernel tells of every change."""
+        """Whether the kernel reports every change."""
         return self.running and self._kernel.complete
 
     @property
@@ -78,8 +78,8 @@ class TreeEvents:
 
     def hold(self) -> None:
         """
-        Take events only now and then, until L{go_on}: we cause most of them ourselves. One that is
-        taken at once is a turn of the reactor (1000 deletions were 40 ms of them, now 10).
+        Read events only from time to time, until L{go_on}: we cause most of them ourselves. Each
+        event that is read at once costs a turn of the reactor (for 1000 deletions 40 ms, now 10).
         """
         if self.running:
             self._kernel.pause()

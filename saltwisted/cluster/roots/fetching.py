@@ -184,7 +184,7 @@ class ObjectFetcher:
             self._ask(fetch)
 
     def lost(self) -> None:
-        """The stream has ended: what was asked for will not come."""
+        """The stream has ended: requested objects will not arrive."""
         fetches, self._fetches = self._fetches, []
         for fetch in fetches:
             fetch.done.errback(TransportClosed(f"the roots stream to {self._stream.node} was lost"))

@@ -58,7 +58,7 @@ class Founding:
         self._stopped = False
 
     def stop(self) -> None:
-        """Nothing is founded any more."""
+        """Found no more shares."""
         self._stopped = True
         for timer in self._timers:
             if timer.active():
@@ -73,7 +73,7 @@ class Founding:
         self.look()
 
     def peer_knows(self, share: str) -> None:
-        """A peer said what it knows of a share; C{""}: it has introduced itself."""
+        """A peer has said what it knows of a share; C{""}: it has introduced itself."""
         if not share or share in self._since:
             self.look()
 

@@ -138,7 +138,7 @@ class RootInbox:
             self.batch_here(link, len(body), value, *codec.unpack_batch(value[0], core.limits))
 
     def unpacked(self, link: RootLink, d: Deferred[Any], then: Callable[[Any], None]) -> None:
-        """Go on with what was unpacked in the pool; what is against the rules ends the stream."""
+        """Continue with what was unpacked in the pool; a violation of the rules ends the stream."""
 
         def refused(failure: Any) -> None:
             error = failure.trap(Forbidden) and failure.value
@@ -211,7 +211,7 @@ class RootInbox:
     # -- what can be applied
 
     def work(self) -> None:
-        """Apply what can be applied, fetch what is missing."""
+        """Apply what can be applied, and fetch what is missing."""
         self._try_soon(list(self._pending))
 
     def _try_soon(self, keys: Iterable[tuple[ReplicaId, int]]) -> None:
@@ -457,7 +457,7 @@ class RootInbox:
         )
 
     def approve(self) -> int:
-        """Let through what is held here; how many batches."""
+        """Approve what is held here; returns how many batches."""
         core, count = self._core, 0
         for pending in self._pending.values():
             if pending.refused:
@@ -470,9 +470,9 @@ class RootInbox:
 
     def forget_orphans(self) -> None:
         """
-        Forget batches that will never be applied: their origin has lost them before all of what
-        they depend on was here, or nobody who is linked has known them for long. If somebody has
-        them after all, they are asked for again.
+        Forget batches that will never be applied: their origin has lost them before all of their
+        dependencies were here, or for long no linked node has had them. If a node has them after
+        all, they are requested again.
         """
         core = self._core
         now = core.reactor.seconds()

@@ -51,10 +51,10 @@ class Intake:
         self, size: int, work: Callable[[], Awaitable[Any]], done: Callable[[Any], None]
     ) -> None:
         """
-        Store something after what came before it.
+        Store something after what arrived before it.
 
         @param work: does it, in the pool.
-        @param done: gets what came of it, if the stream is still open.
+        @param done: gets the result, if the stream is still open.
         """
         self._unwritten += size
         if self._unwritten > WINDOW and not self.is_full:

@@ -100,7 +100,7 @@ class RootJoin:
         )
 
     async def begin(self) -> None:
-        """Serve what is here, or wait for what peers have."""
+        """Serve what is here, or wait for the peers' contents."""
         core = self._core
         if core.is_blank or core.db.database.get("joining"):
             # Peers may have a tree already: it comes first, ours joins it
@@ -204,8 +204,8 @@ class RootJoin:
 
     def watch_for_writers(self) -> None:
         """
-        A node that may not write and knows what no writer knows (any more) cannot hand it on, and
-        would never be like the others again: after a while it starts again.
+        If a node that may not write knows something that no writer knows (any more), it cannot pass
+        it on, and would never match the others again: after a while it starts again.
         """
         core = self._core
         links = core.writing_links()

@@ -143,7 +143,7 @@ class RootLink(Protocol):
         self.close(error.reason, error.path)
 
     def refuse(self, reason: str) -> None:
-        """Tell the peer that something of its was not taken; the stream stays."""
+        """Tell the peer that something was not accepted; the stream stays open."""
         self.send(ERR, frames.NO_SHARE, codec.pack([reason[:500], b""]))
 
     def dataReceived(self, data: bytes) -> None:
@@ -183,7 +183,7 @@ class RootLink(Protocol):
             self.transport.resumeProducing()
 
     def room_changed(self) -> None:
-        """Too much of what has come waits to be stored, or no longer."""
+        """Too much received data waits to be stored, or no longer."""
         self._read_or_not()
         if not self._intake.is_full:
             self.objects.ask_more()

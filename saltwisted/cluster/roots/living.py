@@ -48,7 +48,7 @@ class RootLiving:
         )
 
     def end(self) -> None:
-        """Tell nothing any more."""
+        """Stop reporting."""
         if self._saying.running:
             self._saying.stop()
 

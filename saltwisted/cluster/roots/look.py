@@ -129,7 +129,7 @@ class RootLook:
     # -- looking, without the lock yet
 
     def look(self) -> None:
-        """Look at what was said, soon."""
+        """Scan the reported paths soon."""
         self._core.go(self.take)
 
     def begin(self) -> None:
@@ -150,8 +150,8 @@ class RootLook:
 
     async def flush(self) -> None:
         """
-        Take in what was changed until now: what the kernel has told, or everything where it
-        cannot tell all.
+        Commit all changes until now: those that the kernel has reported, or everything if it cannot
+        report all.
         """
         watch = self._watch
         # The kernel says nothing of what is in a directory that we may not open
@@ -188,7 +188,7 @@ class RootLook:
         await self.take()
 
     async def take(self) -> None:
-        """Take in what was changed where something was said."""
+        """Commit the changes at reported paths."""
         core, watch = self._core, self._watch
         if core.suspended or not core.ready:
             return
@@ -299,7 +299,7 @@ class RootLook:
         self._told = set(self.unread)
 
     def unread_in_words(self) -> str:
-        """Which paths are not taken in and why, for people; empty if all are."""
+        """Which paths are not replicated, and why, for display; empty if all are."""
         if not self.unread:
             return ""
         some = sorted(self.unread.items())[:NAMED]

@@ -59,7 +59,7 @@ class RootMixed:
         await self._sync.host.pool(self._store.close)
 
     def of(self, jid: str) -> Mapping[str, Any]:
-        """Minion of this job to the generations that it was served beside the job's own."""
+        """Minion of this job to the generations that it was served in addition to the job's own."""
         found = self._marks.get(jid, {})
         return {minion: sorted(names) for minion, names in sorted(found.items())}
 

@@ -34,7 +34,7 @@ class NoCommits:
         return {}
 
     async def bring(self, digest: bytes, node: str) -> bool:
-        """No configuration says where they would be."""
+        """No configuration says where to get them."""
         return False
 
     async def find(self, wanted: str) -> bytes:

@@ -84,7 +84,7 @@ class RootOrders:
         """
         Make the tree of an earlier generation visible again, as a new generation.
 
-        @raises StoreError: there is no such generation, or its contents are gone.
+        @raises StoreError: the generation does not exist, or its contents are gone.
         """
         return dict(await self._core.locked(self._rollback, name, user))
 

@@ -113,7 +113,7 @@ class Growing:
 
 def make_pack(store: ContentStore, wants: Sequence[Outgoing]) -> bytes:
     """
-    Small objects as one message; if one cannot be read, that it is not here instead of all.
+    Small objects as one message. If one cannot be read, the message only says that it is missing.
     """
     digests = [want.digest for want in wants]
     try:
@@ -216,9 +216,9 @@ def store_slices(
     store: ContentStore, want: Want, growing: Growing, slices: list[Slice], last: bool
 ) -> bool:
     """
-    Write slices behind what is here of a large object.
+    Append slices to the part of a large object that is here.
 
-    @return: false if the object was whole, and is not what its digest says.
+    @return: false if the object was complete, and does not match its digest.
     @raises StoreError: the disk refuses.
     @raises Forbidden: a packed slice is damaged.
     """
@@ -267,8 +267,8 @@ def store_delta(store: ContentStore, want: Want, parts: list[Any]) -> bool:
     """
     Make an object from a base that is here.
 
-    @return: false if that is not what its digest says.
-    @raises StoreError: the disk refuses, or the base is not here.
+    @return: false if the result does not match its digest.
+    @raises StoreError: the disk refuses, or the base is missing.
     """
     try:
         operations = unpack_delta(parts, want.size, store.size(want.base))

@@ -31,7 +31,7 @@ class Trees(Protocol):
         """Changes when it is replaced as a whole."""
 
     def roots(self, configured: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The directories that are read in place of those that are configured."""
+        """The directories that replace the configured ones."""
 
 
 class PillarRelay:
@@ -70,14 +70,14 @@ class PillarRelay:
         return self._trees.generation()
 
     def roots(self, configured: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The directories that are read in place of those that are configured."""
+        """The directories that replace the configured ones."""
         return self._trees.roots(configured)
 
     async def ask(self, question: bytes) -> bytes:
         """
         The sealed answer of the first member that has one.
 
-        @raises TransportClosed: there is none; it says whom it asked, and what they said.
+        @raises TransportClosed: there is none; the text says who was asked, and the answers.
         """
         problems = []
         for link in self._peers.links():

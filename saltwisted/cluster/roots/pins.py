@@ -181,7 +181,7 @@ class RootPins:
             self._chosen.popitem(last=False)
 
     def facts(self, jid: str, fun: object) -> dict[str, Any]:
-        """What the record of a job says of the roots; the choice holds for L{published}."""
+        """The facts about the roots in the record of a job; the choice is used by L{published}."""
         if not reads_files(fun):
             return {}
         digests = self._chosen.get(jid) or self._now()
@@ -197,8 +197,8 @@ class RootPins:
 
     def notes(self, jid: str) -> Mapping[str, Any]:
         """
-        What became known of a job since it was recorded: C{mixed}, minion to the generations that
-        it was served beside the job's own.
+        What became known of a job after it was recorded: C{mixed}, minion to the generations that
+        it was served in addition to the job's own.
         """
         found = self.mixed.of(jid)
         return {"mixed": found} if found else {}

@@ -75,13 +75,13 @@ class RootRan:
             self._used.update(dict.fromkeys(self._known, self._clock.seconds()))
 
     def end(self) -> None:
-        """Write down what is not yet."""
+        """Write what is not yet written."""
         if self._timer is not None:
             self._timer.cancel()
             self._write()
 
     def get(self, name: str) -> dict[str, bytes]:
-        """Share to the digest of its tree; nothing for what is not known."""
+        """Share to the digest of its tree; nothing if it is unknown."""
         return self._known.get(name, {})
 
     def known(self) -> Mapping[str, Mapping[str, bytes]]:
@@ -95,7 +95,7 @@ class RootRan:
         return lately | {name_of_all(trees) for trees in self._pins.running(now)}
 
     def use(self, names: Iterable[str]) -> None:
-        """Runs of this node live on these: all nodes are told."""
+        """Runs of this node use these: tell all nodes."""
         rows = [[name, self._known[name]] for name in names if name in self._known]
         for name, _ in rows:
             self._used[str(name)] = self._clock.seconds()

@@ -38,7 +38,7 @@ class RootReport:
 
     @property
     def pillar_name(self) -> str:
-        """The generation of all pillar roots together; empty where this node has none."""
+        """The generation of all pillar roots together; empty if this node has none."""
         found = self.digests("pillar")
         return name_of_all(found) if found else ""
 
@@ -57,7 +57,7 @@ class RootReport:
 
     @property
     def complete(self) -> bool:
-        """Whether what it has is also where minions and workers are given it from."""
+        """Whether minions and workers are also served everything that this node has."""
         return self.ready and all(done() for done in self.waits)
 
     def waiting(self) -> str:

@@ -24,7 +24,7 @@ class Room:
         self._quota = int(options.get("quota_mib", 0)) * MIB
 
     def problem(self, objects: ContentStore | None, folder: str, size: int) -> str:
-        """Why this many bytes cannot be taken in; empty if they can."""
+        """Why this many bytes cannot be stored; empty if they can."""
         kept = objects.total() if self._quota and objects is not None else 0
         if self._quota and kept + size > self._quota:
             return (

@@ -42,7 +42,7 @@ class Shares(Protocol):
     """The shares of this node, as a sender sees them."""
 
     def store(self, name: str) -> ContentStore | None:
-        """Where the contents of a share are; nothing where it is not open."""
+        """The content store of a share; C{None} if it is not open."""
 
     def number(self, name: str) -> int | None:
         """How we call a share in our frames."""

@@ -26,9 +26,7 @@ class Root:
 
 
 def roots_of(config: Any) -> tuple[list[Root], dict[str, str]]:
-    """
-    The shares that a configuration means, and what does not take part, with the reason.
-    """
+    """The shares in a configuration, and the directories that do not take part, with the reason."""
     found: list[Root] = []
     left: dict[str, str] = {}
     seen: dict[str, str] = {}
@@ -74,7 +72,7 @@ def settings_of(options: Mapping[str, Any]) -> RootSettings:
     """
     The C{cluster_roots} map as values.
 
-    @raises ConfigError: a value that makes no sense.
+    @raises ConfigError: a value is invalid.
     """
     try:
         settings = Settings(

@@ -102,11 +102,11 @@ class RootShare:
     # -- how parts call upwards
 
     def consider(self) -> None:
-        """Ask a peer for what it knows and we do not, unless that is on its way."""
+        """Ask a peer for what it knows and we do not, unless that is already coming."""
         self.catchup.consider()
 
     def work(self) -> None:
-        """Apply what can be applied, fetch what is missing."""
+        """Apply what can be applied, and fetch what is missing."""
         self.inbox.work()
 
     def _look(self) -> None:
@@ -180,7 +180,7 @@ class RootShare:
 
     @property
     def ready(self) -> bool:
-        """Whether what is here is the whole of what the cluster has."""
+        """Whether everything that the cluster has is here."""
         return self.core.ready
 
     @property
@@ -192,8 +192,8 @@ class RootShare:
 
     async def not_written(self) -> str:
         """
-        Why the working tree is not what is committed now; empty if it is. What is being written is
-        waited for.
+        Why the working tree does not match what is committed now; empty if it does. Writes in
+        progress are awaited.
         """
         return str(await self.core.locked(self._not_written))
 
@@ -218,11 +218,14 @@ class RootShare:
     # -- what peers send
 
     def peer_knows(self, link: RootLink) -> None:
-        """A peer said what it knows."""
+        """A peer has said what it knows."""
         self.catchup.peer_knows(link)
 
     def greeted(self, link: RootLink) -> None:
-        """A peer has introduced itself, and said what it knows: so do we, now that we know that."""
+        """
+        A peer has introduced itself, and said what it knows. Now that we know that, we answer the
+        same way.
+        """
         if self.store is not None and link in self.core.links():
             link.acknowledge(self.name, *self.core.known_here())
         self.consider()
@@ -264,7 +267,7 @@ class RootShare:
     # -- what is asked of it on this node
 
     async def flush(self) -> None:
-        """Take in what was changed until now."""
+        """Commit all changes until now."""
         await self.look.flush()
 
     async def rescan(self) -> None:

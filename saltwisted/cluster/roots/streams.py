@@ -42,13 +42,13 @@ class StreamedShare(Protocol):
         """A peer has introduced itself."""
 
     def peer_knows(self, link: RootLink) -> None:
-        """A peer said what it knows."""
+        """A peer has said what it knows."""
 
     def received(self, link: RootLink, kind: int, body: bytes) -> None:
         """A message about this share."""
 
     def work(self) -> None:
-        """Apply what can be applied, fetch what is missing."""
+        """Apply what can be applied, and fetch what is missing."""
 
 
 class RootStreams:
@@ -122,7 +122,7 @@ class RootStreams:
         return self._host.pool(function, *args)
 
     def hello(self, node: str) -> list[Any]:
-        """What a peer is told first, and every half minute."""
+        """The first message to a peer, repeated every half minute."""
         shares = []
         for name, share in self._shares.items():
             shown = share.generation if self._host.may_have(node, name) else None
@@ -155,7 +155,7 @@ class RootStreams:
                 share.work()
 
     def peer_knows(self, link: RootLink, name: str) -> None:
-        """A peer said what it knows of a share."""
+        """A peer has said what it knows of a share."""
         self._take_clock(link)
         share = self._shares.get(name)
         if share is not None:

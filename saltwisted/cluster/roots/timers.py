@@ -19,7 +19,7 @@ class Timers:
         self._ended = False
 
     def later(self, name: str, delay: float, act: Callable[[], Any]) -> None:
-        """Do something after that many seconds, instead of what waits under this name."""
+        """Do something after that many seconds; this replaces a call that waits under this name."""
         self.never(name)
         if not self._ended:
             self._calls[name] = self._reactor.callLater(delay, act)
@@ -39,7 +39,7 @@ class Timers:
         return call is not None and bool(call.active())
 
     def never(self, name: str) -> None:
-        """Do not do what waits under this name."""
+        """Cancel the call that waits under this name."""
         if self.waits(name):
             self._calls[name].cancel()
 
@@ -50,7 +50,7 @@ class Timers:
         return d
 
     def end(self) -> None:
-        """Nothing is begun any more."""
+        """Begin nothing any more."""
         self._ended = True
         for name in self._calls:
             self.never(name)

@@ -91,9 +91,9 @@ class RootTrees:
 
     def bring(self, digest: bytes, node: str) -> Deferred[Generation | None]:
         """
-        Have a tree here, with all its contents; fires with C{None} after L{LIMIT} without it.
+        Get a tree with all its contents; fires with C{None} after L{LIMIT} without it.
 
-        @param node: who has it surely.
+        @param node: a node that certainly has it.
         """
         done: Deferred[Generation | None] = Deferred()
         coming = self._coming.get(digest)
@@ -122,7 +122,7 @@ class RootTrees:
             waiting.callback(generation)
 
     def stop(self) -> None:
-        """Nobody waits any more."""
+        """End all waiting."""
         for digest in list(self._coming):
             self._settle(digest, None)
 
@@ -244,7 +244,7 @@ def _from_history(store: RootStore, digest: bytes) -> Mapping[bytes, TreeEntry] 
 
 
 def packed(store: RootStore, digest: bytes, known: Generation | None) -> bytes:
-    """A manifest as bytes; none if it is not here."""
+    """A manifest as bytes; none if it is missing."""
     tree: Mapping[bytes, TreeEntry] | None
     tree = dict(known.walk()) if known is not None else _from_history(store, digest)
     if tree is None:

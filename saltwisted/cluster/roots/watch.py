@@ -75,7 +75,7 @@ class RootWatch:
         return not (self.has_work or young or self._first is not None)
 
     def wait_for_quiet(self) -> None:
-        """Look when nothing was said for a moment, but not too late."""
+        """Scan when nothing was reported for a moment, but not too late."""
         core = self._core
         self._said = core.reactor.seconds()
         if self._first is None:
@@ -98,7 +98,9 @@ class RootWatch:
             self.settled()
 
     def calm(self) -> None:
-        """All that was said is being looked at, or is known: nothing has to become quiet."""
+        """
+        All reported paths are being scanned, or are known: there is no need to wait for quiet.
+        """
         self._first = None
         self._timers.never("quiet")
 
@@ -131,7 +133,7 @@ class RootWatch:
             self._timers.later("again", after, self.settled)
 
     def look_again_soon(self) -> None:
-        """Look at what was noted."""
+        """Scan the noted paths."""
         self._timers.later("again", self._core.settings.quiet, self.settled)
 
     def look_when_sure(self, young: set[bytes]) -> None:

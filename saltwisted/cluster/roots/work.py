@@ -126,7 +126,7 @@ def look_closely(
     store: RootStore,
     watching: bool,
 ) -> tuple[list[bytes], Seen | None]:
-    """Directories that have to be watched first; where there are none, what is at the paths."""
+    """Directories that have to be watched first; if there are none, what is at the paths."""
     fresh = tree.reader.fresh_folders(paths, known) if watching else []
     return fresh, None if fresh else tree.reader.look(paths, known, store.objects)
 
@@ -141,10 +141,10 @@ def look_back(
 
 def look_again(tree: WorkTree, batch: Batch, store: RootStore) -> Seen:
     """
-    What nobody has told us of yet, where a batch is about to change something.
+    Unreported changes at the paths that a batch is about to change.
 
-    What moves whole is looked at when it is moved; if it is not what it should be then, it is
-    written path by path, and what somebody has changed becomes a version beside the batch's.
+    What moves as a whole is scanned when it is moved. If it does not match then, it is written path
+    by path, and what somebody has changed becomes a version beside the batch's.
     """
     known = store.tree.known
     moving = tuple(move.old + b"/" for move in batch.moves)
@@ -155,7 +155,7 @@ def look_again(tree: WorkTree, batch: Batch, store: RootStore) -> Seen:
 def to_write(
     shown: Mapping[bytes, tuple[TreeEntry | None, TreeEntry | None]], tree: Mapping[bytes, Known]
 ) -> dict[bytes, TreeEntry | None]:
-    """Where the working tree is not what is shown now."""
+    """Where the working tree differs from what is shown now."""
     wanted: dict[bytes, TreeEntry | None] = {}
     for path, (_, after) in shown.items():
         known = tree.get(path)
@@ -174,7 +174,7 @@ def folders_of(seen: Seen, known: Mapping[bytes, Known] | None) -> list[bytes]:
 
 
 def overlay(known: Mapping[bytes, Known], seen: Seen) -> dict[bytes, Known]:
-    """What is known with what was found."""
+    """What is known, updated with what was found."""
     overlay = dict(known)
     for path, one in seen.changed.items():
         if one is not None:
@@ -260,7 +260,7 @@ def inline(store: RootStore, batch: Batch, before: Generation) -> list[list[Any]
 def store_inline(
     store: RootStore, entries: Mapping[bytes, TreeEntry], inline: Mapping[bytes, bytes]
 ) -> bool:
-    """Put contents into the store that came with a batch; false if one is not what it says."""
+    """Store contents that arrived in a batch; false if one does not match its digest."""
     for digest, packed in inline.items():
         entry = entries.get(digest)
         if entry is None or store.objects.has(digest):
@@ -318,7 +318,7 @@ def set_joining(store: RootStore, joining: bool) -> None:
 
 
 def set_anew(store: RootStore) -> None:
-    """Have the next start forget what is here."""
+    """Make the next start forget what is here."""
     with store.database.transaction():
         store.database.set("anew", 1)
 
@@ -330,9 +330,9 @@ def trust(tree: WorkTree) -> None:
 
 def prepare(store: RootStore, tree: WorkTree, batch: Batch) -> None:
     """
-    Do what can be done for a large batch while its last contents are on their way: what has come
-    is made durable, and written aside, so that all who wait then wait for less (300 ms of 10 000
-    files). Not under the lock.
+    Do as much as possible for a large batch while its last contents are on their way: contents that
+    have arrived are made durable, and written under hidden names. So everybody who waits later
+    waits for less (300 ms less for 10 000 files). It runs without the lock.
     """
     store.keep_objects()
     tree.writer.prepare(batch, store.tree.known, store.objects)

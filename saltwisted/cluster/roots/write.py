@@ -45,10 +45,10 @@ class RootWrite:
         batch: Batch | None = None,
     ) -> None:
         """
-        Make the working tree what the generation says, wherever it is not.
+        Make the working tree match the generation, wherever it does not.
 
-        @param shown: where that may be, if known: path to what was visible and what is now.
-        @param batch: what told of it; directories that it moves are moved whole.
+        @param shown: where they may differ, if known: path to what was visible and what is now.
+        @param batch: the batch that changed it; directories that it moves are moved as a whole.
         """
         core, store = self._core, self._core.db
         if core.suspended:

@@ -44,11 +44,11 @@ class RootWritten:
 
     async def problems(self, names: Sequence[str], seconds: float) -> dict[str, str]:
         """
-        Ask the members that are linked, and wait until each has written what it has committed.
+        Ask the linked members, and wait until each has written what it has committed.
 
-        @param seconds: how long they are waited for at most.
-        @return: a member's id to why its working trees are not what it has committed; who is fine
-            is not in it.
+        @param seconds: the time limit.
+        @return: a member's id to the reason why its working trees do not match what it has
+            committed; members without a problem are not in it.
         """
         body = pack_bin(list(names))
         links = self._peers.links()

@@ -463,7 +463,7 @@ def state_of(names: Names, done: Done) -> State:
     @raises WireError: it makes no sense.
     """
     if len(done.found) not in (4, 6):
-        raise WireError("an answer to something else")
+        raise WireError("an answer to another request")
     term, opened, plan, ended = (rows[0] if rows else None for rows in done.found[:4])
     recent = []
     for kind, rows in zip(("open", "done"), done.found[4:], strict=False):

@@ -55,9 +55,9 @@ class Acts:
 
     def settled(self, reaction: Reaction) -> Reaction:
         """
-        The reaction with its arguments as its function takes them.
+        The reaction, with its arguments in the form that its function takes.
 
-        @raises ReactionError: there is no such function, or it takes no such argument.
+        @raises ReactionError: the function does not exist, or does not take such an argument.
         """
         if reaction.kind not in (RUNNER, WHEEL):
             return reaction
@@ -70,10 +70,10 @@ class Acts:
         self, load: Mapping[str, Any], jid: str, follow: bool, again: bool = False
     ) -> Deferred[str]:
         """
-        Publish a job, and give back what fires with its result.
+        Publish a job; returns what fires with its result.
 
-        @param follow: not before all minions have returned, or have had the time for it.
-        @param again: it was perhaps published before, by a life that is over.
+        @param follow: fire only when all minions have returned, or had the time for it.
+        @param again: whether it may have been published before, by an earlier life.
         @raises ReactionError: nobody gets it.
         """
         returns = Returns(self._ctx, jid) if follow else None
@@ -98,8 +98,8 @@ class Acts:
         """
         Run a function on this machine to its end.
 
-        @param cause: the place of what it causes.
-        @raises ReactionError: it failed, with what it said.
+        @param cause: the place of the events that it causes.
+        @raises ReactionError: it failed; the text is that of the function.
         """
         if kind == CALLER:
             await self._call_minion(fun, arg, kwarg)

@@ -47,8 +47,9 @@ class ClaimViews:
 
     def status(self) -> dict[str, Any]:
         """
-        Whether this master would claim, who has which duty, and since its start how many short acts
-        it was granted, found taken, was refused, finished for the dead, and had to say as lost.
+        Whether this master would claim anything, who has which duty, and how many short acts since
+        its start it was granted, found taken, was refused, finished for dead members, and had to
+        report as lost.
         """
         holders = self._claims.holders()
         return {

@@ -82,7 +82,7 @@ class Intake:
         self._stop = self._ground.bus.subscribe_events("", self._heard)
 
     def stop(self) -> None:
-        """Listen no more, and forget what waits."""
+        """Stop listening, and drop waiting events."""
         self._stop()
         for call, _ in self._quiet.values():
             call.cancel()

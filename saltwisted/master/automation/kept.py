@@ -129,13 +129,13 @@ class KeptEvents:
     # -- life
 
     def startService(self) -> None:
-        """Read what is owed. While the disk refuses that, nothing is acknowledged."""
+        """Read which events are owed. While the disk refuses that, nothing is acknowledged."""
         self._loop = LoopingCall(self._tick)
         self._loop.clock = self._clock
         let_go(self._loop.start(TICK), self.log, "what is owed is no longer looked at")
 
     async def stopService(self) -> None:
-        """Acknowledge nothing more; what is owed stays on disk."""
+        """Acknowledge nothing more; owed events stay on disk."""
         if self._loop is not None and self._loop.running:
             self._loop.stop()
         self._loop = None

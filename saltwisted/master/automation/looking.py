@@ -45,7 +45,7 @@ class Looking:
         self.findings: list[str] = []
 
     async def look(self) -> None:
-        """Look at all SLS; what is wrong goes to the log."""
+        """Check all SLS files; errors go to the log."""
         wanted = [
             (entry, sls, _sample_of(entry))
             for entry in self._reactions.entries
@@ -95,7 +95,7 @@ class Looking:
 
     async def trial(self, tag: str, data: Mapping[str, Any]) -> dict[str, Any]:
         """
-        What an event would set off; nothing runs.
+        What an event would trigger; nothing runs.
 
         @raises RemoteError: there is no reactor.
         """

@@ -51,14 +51,14 @@ class Places:
         return self._waiting[0][2] if self._waiting else float(self._clock.seconds())
 
     def run(self, work: Callable[[], Coroutine[Any, Any, str]]) -> Deferred[str]:
-        """Have C{work} done when a place is free; fires with what it says, and never fails."""
+        """Do C{work} when a slot is free; fires with its result, and never fails."""
         done: Deferred[str] = Deferred()
         self._waiting.append((work, done, self._clock.seconds()))
         self._begin()
         return done
 
     def stop(self) -> None:
-        """Begin nothing more; what waits is forgotten."""
+        """Begin nothing more; waiting work is dropped."""
         self._waiting.clear()
         if self._turn is not None:
             self._turn.cancel()

@@ -71,8 +71,8 @@ class Reactions:
 
     def until_read(self) -> Deferred[None] | None:
         """
-        What to wait for before it can be told which events are matched; C{None}: nothing. While a
-        file is read again, its entries of before are known.
+        What to wait for before it is known which events match; C{None}: nothing. While a file is
+        read again, its previous entries apply.
         """
         if self._unread is None:
             return None
@@ -91,10 +91,7 @@ class Reactions:
         return bool(self.path or self.value)
 
     async def take(self, clock: Any, value: Any) -> None:
-        """
-        Have these entries in the place of those before, which count until all are read, and say
-        what is wrong with them.
-        """
+        """Replace the entries. The previous ones apply until all are read; errors are reported."""
         await self._alone(lambda: self._take(clock, value))
 
     async def _alone(self, change: Callable[[], Awaitable[T]]) -> T:
@@ -164,7 +161,8 @@ class Reactions:
         """
         React to one more tag.
 
-        @raises RemoteError: there is no reactor, its entries are in a file, or this is none.
+        @raises RemoteError: there is no reactor, its entries are in a file, or this is not an
+            entry.
         """
         return await self._alone(lambda: self._add(clock, event, reactors))
 
@@ -181,7 +179,7 @@ class Reactions:
 
     async def delete(self, clock: Any, event: str) -> dict[str, Any]:
         """
-        React to a tag no more.
+        No longer react to a tag.
 
         @raises RemoteError: there is no reactor, or its entries are in a file.
         """

@@ -78,7 +78,7 @@ class Reactor:
     # -- life --------------------------------------------------------------------------------
 
     def startService(self) -> None:
-        """Listen, and look at what is configured."""
+        """Listen, and check the configuration."""
         for kind in ("event", "reaction"):
             self._ctx.seams.claims.on_recover(kind, self._recover)
         self._intake.start()
@@ -86,7 +86,7 @@ class Reactor:
         self._take_up()
 
     def stopService(self) -> None:
-        """React to nothing more; what has begun goes on."""
+        """React to nothing more; reactions that have begun continue."""
         self._intake.stop()
         self._claimed.drain()
         self._places.stop()

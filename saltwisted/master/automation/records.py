@@ -55,9 +55,10 @@ class Records:
 
     def keep(self, name: str, more: Mapping[str, Any]) -> Awaitable[None]:
         """
-        Note something of an entry.
+        Note something about an entry.
 
-        @return: fires when it is on disk, or fails with L{StoreError}; at once for what may wait.
+        @return: fires when it is on disk, or fails with L{StoreError}; at once for notes that may
+            wait.
         """
         body = {**self.known(name), **more, "timing": self._timing(name)}
         self._latest[name] = body
@@ -94,7 +95,7 @@ class Records:
             self._noted.pop(name, None)
 
     def forget_others(self) -> None:
-        """Forget what is no entry any more."""
+        """Forget entries that no longer exist."""
         self.forget(self._latest.keys() - self._book.entries.keys())
         for name in self._timings.keys() - self._book.own.keys():
             del self._timings[name]

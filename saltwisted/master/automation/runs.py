@@ -77,9 +77,9 @@ class ScheduledRuns:
 
     def cancel(self, each: bool) -> Deferred[Any]:
         """
-        End what runs; fires when it has ended.
+        End current runs; fires when they have ended.
 
-        @param each: what this node runs for itself, too.
+        @param each: also end what this node runs for itself.
         """
         ending = [run.waiting for run in self._runs.values() if each or not run.each]
         for waiting in ending:

@@ -98,7 +98,7 @@ class MasterSchedule:
         self._look()
 
     def stopService(self) -> Deferred[Any]:
-        """Start nothing any more, and end what runs."""
+        """Start nothing any more, and end current runs."""
         self._began = False
         self._sleep(None)
         released: Any = self._ground.seams.claims.release(DUTY)
@@ -115,9 +115,9 @@ class MasterSchedule:
 
     def changed(self) -> Deferred[None]:
         """
-        Something of an entry is not as it was, or automation is paused or goes on.
+        An entry has changed, or automation is paused or resumed.
 
-        @return: fires when it counts, and what is due by it has begun.
+        @return: fires when the change applies, and everything due has begun.
         """
         if not self._began:
             return succeed(None)
@@ -225,7 +225,7 @@ class MasterSchedule:
         self._look()
 
     def restore(self, now: datetime) -> Iterator[None]:
-        """Entries that somebody knew before go on where they were; in steps."""
+        """Continue known entries where they were; in steps."""
         for name, entry in list(self.book.entries.items()):
             yield
             if name in self._restored or self.book.entries.get(name) is not entry:

@@ -36,7 +36,7 @@ class ScheduleControl:
 
     async def call(self, func: str, user: str, **data: Any) -> dict[str, Any]:
         """
-        One request about the schedule, by Salt's names; what is changed holds on all nodes.
+        One request about the schedule, by Salt's names; a change applies on all nodes.
 
         @param func: those of C{salt '*' schedule.*}: C{list add modify delete enable disable
             enable_job disable_job run_job postpone_job skip_job is_enabled purge

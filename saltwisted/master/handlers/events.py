@@ -146,5 +146,5 @@ def _keys(ctx: Context, who: str, tag: str, data: Mapping[str, Any]) -> dict[int
 
 
 def register_resources(ctx: Context, who: str, cmd: RegisterResources) -> bool:
-    """A 3008 minion names its resources at start; they are taken note of, and not managed."""
+    """A 3008 minion names its resources at start; they are recorded, and not managed."""
     return True

@@ -25,7 +25,7 @@ def mine(ctx: Context, who: str, cmd: MineStore) -> bool:
     """
     Merge (or with C{clear} replace) what a minion offers. Stock masters fail on C{clear}.
 
-    @return: false where it would be more than one minion may keep here.
+    @return: false if it would be more than one minion may store here.
     """
     if ctx.config.enforce_mine_cache is False and ctx.config.minion_data_cache is False:
         return True

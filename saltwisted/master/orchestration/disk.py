@@ -74,7 +74,7 @@ class RunDisk:
         peers.answer(OPEN, self._asked_for_open)
 
     async def start(self) -> None:
-        """Read what is on it."""
+        """Read the disk."""
         records = await self._store.load()
         for number, record in enumerate(records, 1):
             if record.lines:
@@ -87,7 +87,7 @@ class RunDisk:
             each.callback(None)
 
     async def stop(self) -> None:
-        """Take nothing any more."""
+        """Accept nothing any more."""
         self._keeper = None
         await self._store.close()
 
@@ -106,7 +106,7 @@ class RunDisk:
         return {record.jid: record.rank for record in records if record.rank[1]}
 
     def unfinished(self) -> Mapping[str, str]:
-        """By what this disk has. It is asked at each line of any run."""
+        """According to this disk. Called at each line of any run."""
         return self._open
 
     def _holds(self, jid: str, node: str | None) -> None:
@@ -155,7 +155,7 @@ class RunDisk:
         await self.keep(record.jid, puts)
 
     def on_change(self, receiver: Callable[[str], None]) -> None:
-        """Also what others write."""
+        """Includes what other nodes write."""
         self._receivers.append(receiver)
 
     async def looked(self, look: Look) -> Reply:
@@ -184,8 +184,8 @@ class RunDisk:
 
     async def keep(self, jid: str, puts: Sequence[Put]) -> None:
         """
-        Returns when all that is known of a run is on disk: what came twice may still be on its way
-        there.
+        Returns when everything known of a run is on disk: lines that arrived twice may still be on
+        their way there.
         """
         if jid in self._unwritten:
             record = self.keeper.record(jid)

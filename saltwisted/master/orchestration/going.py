@@ -58,7 +58,7 @@ class Going:
         self.run.read(unpack_line(self.writer.lines[number]))
 
     def stop(self, user: str) -> str:
-        """Nothing of it begins any more; who says so, in words."""
+        """Begin nothing more of it; returns the reason, in words."""
         self.stopping = user or "somebody"
         return f"{self.stopping} stopped it"
 
@@ -83,7 +83,7 @@ class Goings:
         self._going: dict[str, Going] = {}
 
     def open(self, serves: bool) -> None:
-        """Whether this node goes on with anything."""
+        """Whether this node continues any run."""
         self.stops = not serves
 
     def __contains__(self, jid: str) -> bool:
@@ -97,7 +97,7 @@ class Goings:
         return self._going.get(jid)
 
     def add(self, going: Going) -> Going:
-        """It goes on here from now on."""
+        """It runs here from now on."""
         self._going[going.run.jid] = going
         return going
 
@@ -116,9 +116,9 @@ class Goings:
 
     async def write(self, going: Going, line: Mapping[str, Any]) -> None:
         """
-        Returns when it counts. It does, or does not, also when whoever waits for that goes away.
+        Returns when it counts. Whether it counts does not depend on the caller, who may go away.
 
-        @raises TakenOver: it never will here.
+        @raises TakenOver: it never will count here.
         @raises StoreError: the disk refuses.
         """
         written = self._written(going, line)
@@ -153,7 +153,7 @@ class Goings:
 
     async def end(self, going: Going, lines: Sequence[Mapping[str, Any]]) -> None:
         """
-        These are the last lines, all of them, also when whoever waits for that goes away.
+        Write the last lines of the run. This does not depend on the caller, who may go away.
 
         @raises TakenOver: they do not count.
         @raises StoreError: the disk refuses.
@@ -175,7 +175,7 @@ class Goings:
         self.tell(run.jid, "end", {"state": run.state.value, "why": run.why})
 
     def lost(self, jid: str) -> None:
-        """It does not go on here any more: another node has it, or will."""
+        """It no longer runs here: another node has it, or will."""
         going = self._going.pop(jid, None)
         if going is not None:
             going.writer.close()

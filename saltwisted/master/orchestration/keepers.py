@@ -96,8 +96,8 @@ class Keepers:
 
     def seats_of(self, record: Record) -> tuple[Electorate, int]:
         """
-        The seats that hold for a record, and how many lines there are up to those that name them:
-        none where it names none, or none of whom anybody is left.
+        The seats that apply to a record, and how many lines there are up to those that name them:
+        none if it names none, or if nobody of those is left.
         """
         seats, named = seats_of(record.lines)
         if seats is None or seats.is_gone(self._electors.gone()):
@@ -132,7 +132,7 @@ class Keepers:
 
     async def ask(self, node: str, word: str, body: bytes) -> bytes:
         """
-        One question.
+        One request.
 
         @raises SaltwistedError: there is no answer.
         """

@@ -116,7 +116,7 @@ class KeptOrchestrations:
         return low if self._seals is None else self._seals.sealed(low)
 
     async def startService(self) -> None:
-        """Go on with what an earlier life has left, and look for what others leave."""
+        """Continue what an earlier life has left, and look for what other nodes leave."""
         self._records.on_wish(self._wish)
         await self._records.startService()
         self._goings.open(True)
@@ -124,7 +124,7 @@ class KeptOrchestrations:
         let_go(self._pruning.start(PRUNE_EVERY, now=False), self.log, "nothing is forgotten")
 
     async def stopService(self) -> None:
-        """What goes on here goes on elsewhere, or here after the next start."""
+        """The runs continue elsewhere, or here after the next start."""
         if self._pruning.running:
             self._pruning.stop()
         self._goings.open(False)
@@ -145,7 +145,7 @@ class KeptOrchestrations:
         return None if going is None else going.run
 
     def holds(self, jid: str) -> bool:
-        """Whether a run still goes on here: ask in the same turn, just before each effect."""
+        """Whether a run still goes on here: check in the same turn, just before each effect."""
         going = self._goings.find(jid)
         if going is None:
             # It was begun without being written down
@@ -154,12 +154,12 @@ class KeptOrchestrations:
 
     async def run_begin(self, jid: str, run: Mapping[str, Any]) -> None:
         """
-        Returns when what is to be done counts, so that the steps may begin.
+        Returns when the record of the run counts, so that the steps may begin.
 
         @raises DeniedError: it may not begin: nobody grants the claim, or it has begun before.
         @raises TakenOver: the claim is lost.
         @raises StoreError: the disk refuses.
-        @raises WireError: the chunks are too large to be written down.
+        @raises WireError: the chunks are too large to be recorded.
         """
         if jid in self._goings:
             # It goes on here, and was written down when it began
@@ -181,7 +181,7 @@ class KeptOrchestrations:
         self, jid: str, number: int, low: Mapping[str, Any], proposed: str
     ) -> Mapping[str, Any]:
         """
-        Returns when it counts that the step begins.
+        Returns when the beginning of the step counts.
 
         @raises TakenOver: it must not be done: the run is stopped, or goes on elsewhere.
         @raises StoreError: the disk refuses.
@@ -210,7 +210,7 @@ class KeptOrchestrations:
         self, jid: str, number: int, turns: Sequence[Sequence[str]], lost: Mapping[str, Any]
     ) -> None:
         """
-        Returns when it counts who gets the parts of a step.
+        Returns when it counts which minions get the parts of a step.
 
         @raises TakenOver: it must not be done: the run is stopped, or goes on elsewhere.
         @raises StoreError: the disk refuses.
@@ -222,7 +222,7 @@ class KeptOrchestrations:
 
     async def step_part(self, jid: str, number: int, part: int) -> bool:
         """
-        Returns when it counts that a part of a step goes out; whether it may.
+        Returns when it counts that a part of a step is published, with whether it may be.
 
         @raises TakenOver: it must not: the run is stopped, or goes on elsewhere.
         @raises StoreError: the disk refuses.
@@ -259,12 +259,13 @@ class KeptOrchestrations:
 
     async def run_end(self, jid: str, outcome: Mapping[str, Any]) -> None:
         """
-        It is over; unless this node stops: then it goes on elsewhere, or here after the next start.
+        The run is over, unless this node stops: then it continues elsewhere, or here after the next
+        start.
         """
         await self._goings.over(jid, outcome)
 
     async def stop(self, jid: str, user: str) -> Run:
-        """Here, or by the node on which it goes on."""
+        """Here, or on the node on which it runs."""
         if self._goings.find(jid) is None:
             if jid not in self._goings and self._kill(jid, f"{user} stopped it"):
                 # Nothing is written down of it: it is being compiled, or none is (`off`)
@@ -297,9 +298,9 @@ class KeptOrchestrations:
 
     async def wished(self, jid: str, wishes: Mapping[str, Any], user: str) -> None:
         """
-        Returns when whoever takes over knows what is wished of a run.
+        Returns when a node that takes over knows what was requested for a run.
 
-        @raises TakenOver: it does not go on here.
+        @raises TakenOver: it does not run here.
         @raises StoreError: the disk refuses.
         """
         if jid not in self._goings and self._mode() == OFF:
@@ -307,7 +308,7 @@ class KeptOrchestrations:
         await self._goings.write(self._goings.of(jid), wished_line(wishes, user, self._now()))
 
     async def wish_elsewhere(self, jid: str, wish: Mapping[str, Any], user: str) -> None:
-        """The node on which it goes on is asked."""
+        """Asks the node on which it runs."""
         run = await self._summaries.read(jid)
         for other in await self._records.all_unfinished() if not run.counted else ():
             # It may be meant by the jid in its events

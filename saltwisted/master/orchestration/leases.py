@@ -72,7 +72,7 @@ class Leases:
         return 0 if self._own is None else self._own.term
 
     def held(self, seconds: float) -> Deferred[None]:
-        """Fires when the own one is held; it is given up after a while."""
+        """Fires when this node's own duty is held; gives up after a while."""
         if self.holds():
             return succeed(None)
         waiting: Deferred[None] = Deferred()

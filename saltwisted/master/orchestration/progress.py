@@ -52,7 +52,7 @@ class Progress:
         self._known.add(number)
 
     def ended(self, number: int, result: Mapping[str, Any]) -> None:
-        """A step has its result, or is not run, since another one failed."""
+        """A step has its result, or is not run because another one failed."""
         if number in self._known:
             return
         now = self._now()

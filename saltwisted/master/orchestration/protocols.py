@@ -57,14 +57,14 @@ class IRunRecords(Protocol):
         self, jid: str, attempt: int, claim: int, holds: Callable[[], bool], patience: float
     ) -> Awaitable[IRunWriter]:
         """
-        Write a run that another node, or another life of this one, has written before. When it
+        Write a run that another node, or another life of this one, has written before. When this
         fires, nobody else can write it, and its lines are all that ever counted (but see
         C{doubtful}).
 
-        @param attempt: how often it was begun or resumed by somebody.
-        @param patience: seconds after which it is given up, if those who must be asked are away.
-        @raises TakenOver: the claim is lost before that, or it is given up.
-        @raises StoreError: the own disk refuses.
+        @param attempt: how often it was begun or resumed.
+        @param patience: seconds after which it gives up, if the nodes that must be asked are away.
+        @raises TakenOver: the claim is lost before that, or it has given up.
+        @raises StoreError: this node's disk refuses.
         """
 
     def read(self, jid: str, enough: Rank = (NONE, 0)) -> Awaitable[Sequence[bytes]]:
@@ -84,14 +84,14 @@ class IRunRecords(Protocol):
         """The same, of all nodes that can be asked."""
 
     def forget(self, before: float) -> Awaitable[None]:
-        """Nothing is kept any more of runs whose jid was given before this time of day."""
+        """Delete all runs whose jid was assigned before this time of day."""
 
     def on_change(self, receiver: Callable[[str], None]) -> None:
         """Call C{receiver(jid)} when this disk has more of a run."""
 
     def wish_at(self, node: str, jid: str, wish: Mapping[str, Any], user: str) -> Awaitable[None]:
         """
-        Have another node see to it that a run halts, goes on or ends.
+        Make another node halt, continue or end a run.
 
         @param wish: C{stop} at once, or as L{saltwisted.worker.states.pauses.apply} takes it.
         @raises DeniedError: it cannot be asked, or refuses.
@@ -101,7 +101,7 @@ class IRunRecords(Protocol):
         """Call C{receiver(jid, wish, user)} when another node asks for that."""
 
     async def startService(self) -> None:
-        """Read what is on the disk."""
+        """Read the disk."""
 
     async def stopService(self) -> None:
-        """Take nothing any more."""
+        """Accept nothing any more."""

@@ -103,14 +103,16 @@ class Writing:
         return done
 
     def close(self) -> None:
-        """What was not sent is not sent any more; who waits is told."""
+        """Send nothing more; callers that wait are told."""
         self.closed = True
         self._stop()
         self.records.ended(self)
         self.fail(TakenOver(CLOSED))
 
     def look(self) -> None:
-        """Send what somebody lacks, tell who waits, and have the seats follow the members."""
+        """
+        Send members what they lack, inform waiting callers, and adapt the seats to the members.
+        """
         if self.closed:
             return
         if self.writer.deposed:
@@ -206,12 +208,12 @@ class RunRecords:
         self._looking.clock = clock
 
     async def startService(self) -> None:
-        """Read what is on the disk."""
+        """Read the disk."""
         await self._disk.start()
         let_go(self._looking.start(LOOK_EVERY, now=False), self.log, "lines are not sent again")
 
     async def stopService(self) -> None:
-        """Take nothing any more; who waits is told that it does not count."""
+        """Accept nothing any more; waiting callers are told that it does not count."""
         if self._looking.running:
             self._looking.stop()
         for each in list(self._writing):
@@ -224,7 +226,7 @@ class RunRecords:
             each.look()
 
     def ended(self, writing: Writing) -> None:
-        """It is not written here any more."""
+        """It is no longer written here."""
         if writing in self._writing:
             self._writing.remove(writing)
 
@@ -360,7 +362,7 @@ class RunRecords:
         return found
 
     def unfinished(self) -> Mapping[str, str]:
-        """By what this disk has."""
+        """According to this disk."""
         return self._disk.unfinished()
 
     def all_unfinished(self) -> Awaitable[Mapping[str, str]]:
@@ -377,7 +379,7 @@ class RunRecords:
         return found
 
     def forget(self, before: float) -> Awaitable[None]:
-        """By their jids; what is written just now stays."""
+        """By their jids; a run that is being written stays."""
         busy = {each.writer.jid for each in self._writing}
         old = [
             jid
@@ -413,7 +415,7 @@ class RunRecords:
         self._peers.answer(WISH, asked)
 
     def on_change(self, receiver: Callable[[str], None]) -> None:
-        """Also what others write."""
+        """Includes what other nodes write."""
         self._disk.on_change(receiver)
 
 

@@ -160,7 +160,7 @@ class Orchestrating:
 
     async def run(self, run: Run, what: Mapping[str, Any]) -> Any:
         """
-        Run to the end in a process; what the function of C{state} has answered.
+        Run to the end in a process; returns the answer of the function of C{state}.
 
         @param what: C{do}, C{arg}, C{kwarg} (see L{saltwisted.worker.orchestration.work}), and
             C{runner}: the C{fun}, C{arg} and C{kwarg} by which it was called.
@@ -378,8 +378,8 @@ class Orchestrating:
         self, active: Active, jid: str, minions: Collection[str], idle: Collection[str]
     ) -> Sequence[str]:
         """
-        Nothing is heard of minions that had a job when the node of their step died. Who gets it
-        again, since the step may be done twice.
+        Minions that had a job when the node of their step died do not answer. Returns which of them
+        get the job again, because the step may be done twice.
 
         @param idle: those of them that do not run it.
         @raises TakenOver: nobody can know what they did: the run is interrupted.
@@ -393,7 +393,7 @@ class Orchestrating:
         raise TakenOver(why)
 
     async def act(self, jid: str, call: Callable[[Active], Any]) -> Any:
-        """Do something for a run: its place among runs and events is known to what is done."""
+        """Do something for a run; the context contains its place among runs and events."""
         active = self.found(jid)
         if active.begun and not self._ground.seams.orchestrations.holds(jid):
             raise TakenOver(f"orchestration {jid} no longer runs on this node")
@@ -404,17 +404,17 @@ class Orchestrating:
 
     def did(self, active: Active, fun: str) -> None:
         """
-        A step has called a runner. Who fetches in the middle of a run wants what has come: as in
-        stock, the jobs of the steps behind it run on that.
+        A step has called a runner. A run that fetches in its middle wants the new commits: as in
+        stock, the jobs of the following steps use them.
         """
         if fun in FETCHES:
             active.follows = False
 
     async def wish(self, jid: str, wish: Mapping[str, Any], user: str) -> None:
         """
-        Have a run halt, go on or end at one of its steps, here or at the node where it goes on.
+        Make a run halt, continue or end at one of its steps, here or on the node where it runs.
 
-        @raises RemoteError: there is none.
+        @raises RemoteError: the run does not exist.
         """
         kept = self._ground.seams.orchestrations
         here = [active for active in self._active.values() if jid in active.names]

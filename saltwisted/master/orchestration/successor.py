@@ -78,7 +78,7 @@ class Successor:
         self._waits: dict[str, str] = {}
 
     def start(self) -> None:
-        """Go on with what an earlier life has left, and look for what others leave."""
+        """Continue what an earlier life has left, and look for what other nodes leave."""
         self.leases.start()
         self._claims.on_recover(RESUME, self._recovered)
         self._records.on_change(lambda jid: self._look())
@@ -250,9 +250,9 @@ class Successor:
 
 def judged_resumption(run: Run, first: str) -> int | None:
     """
-    From which step a run goes on; C{None}: from the first that is not done.
+    The step from which a run continues; C{None}: the first that is not done.
 
-    @raises DeniedError: it cannot go on, or not from there.
+    @raises DeniedError: it cannot continue, or not from there.
     """
     if run.state is RunState.RUNNING:
         raise DeniedError(f"orchestration {run.jid} is running, on {run.node}")

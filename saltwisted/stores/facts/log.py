@@ -133,9 +133,9 @@ class ReplicaLog:
 
     def startService(self) -> None:
         """
-        Open or make the file, fold what is in it, and start the threads. Blocks for a moment.
+        Open or create the file, fold its contents, and start the threads. Blocks for a moment.
 
-        @raises StoreError: when the disk refuses, or a newer saltwisted wrote the file.
+        @raises StoreError: the disk refuses, or a newer saltwisted wrote the file.
         """
         if self._thread is not None:
             return
@@ -235,7 +235,7 @@ class ReplicaLog:
 
     @property
     def problem(self) -> str:
-        """Why the disk does not take what was added here, or C{""}; for the status."""
+        """Why the disk does not accept entries of this node, or C{""}; for the status."""
         return self._mending or self._refusal or self.stall.problem
 
     # -- ILog, in memory
@@ -580,10 +580,10 @@ class ReplicaLog:
 
     def met_damage(self, reason: str) -> None:
         """
-        The file is damaged while this node runs: all of it is rewritten, of what is in memory.
+        The file was damaged while this node runs: it is rewritten from memory.
 
-        Nothing is lost by it, and the incarnation stays: only entries one by one, for members that
-        lack some, are gone; they ask for the whole state.
+        Nothing is lost, and the incarnation stays. Only the single entries are gone, so members
+        that lack some of them ask for the whole state.
         """
         with self._condition:
             if self._thread is None or self._mending:
@@ -633,9 +633,9 @@ class ReplicaLog:
 
     async def check(self, pause: float = 0.1) -> None:
         """
-        Read the whole file again, a little at a time, and see whether it is what was written.
+        Read the whole file again, a little at a time, and check that it contains what was written.
 
-        @raises StoreError: it cannot be read; damage is mended already.
+        @raises StoreError: it cannot be read; damage is already repaired.
         """
         at = await self._check(0)
         while at and self._thread is not None:
@@ -679,10 +679,10 @@ class ReplicaLog:
 
     async def compact(self, keep: int = KEPT_ENTRIES) -> int:
         """
-        Write all folds down as facts, and drop the entries that are older than the newest C{keep}.
+        Write all folds as facts, and drop all entries except the newest C{keep}.
 
-        What is in the facts is not folded again when the log is opened: an old act must not meet
-        what was forgotten since. So it is with these facts that the disk learns what is forgotten.
+        The entries in the facts are not folded again when the log is opened: an old act must not
+        meet facts that were forgotten since. So these facts also tell the disk what is forgotten.
 
         @return: how many entries are kept now.
         """
@@ -751,13 +751,13 @@ class ReplicaLog:
 
     def mark(self, life: int = MARKS_LIFE, margin: int = MARKS_MARGIN) -> Deferred[None]:
         """
-        Remember what is known today, and forget what was deleted long ago; called once a day.
+        Remember what is known today, and forget old deletions; called once a day.
 
-        Time is counted in these calls, and not by the clock, which may jump by a year.
+        Time is counted by these calls, and not by the clock, which may jump by a year.
 
-        @param life: days after which a deletion is ignored, and who has not heard of it
-            has to join as new.
-        @param margin: days more until it is dropped.
+        @param life: days after which a deletion is ignored; a member that has not heard of it by
+            then has to join as a new node.
+        @param margin: additional days until it is dropped.
         """
         known = dict(self._book.knowledge())
         number = self._marks[-1][0] + 1 if self._marks else 1

@@ -103,8 +103,8 @@ class NodeFiles:
 
     def begins(self) -> bool:
         """
-        Whether this node may be the first of a cluster: somebody said so, or it has an identity
-        already that minions may know.
+        Whether this node may be the first of a cluster: an operator said so, or it already has an
+        identity that minions may know.
         """
         paths = (f"{self.folder}/{BEGIN}", f"{self._pki_dir}/master.pem")
         return any(os.path.exists(path) for path in paths)
@@ -154,8 +154,8 @@ class NodeFiles:
 
     def next_identity(self) -> tuple[bytes, bytes, list[str]]:
         """
-        The key pair that a change of the identity has prepared, PEM, and who has installed it;
-        empty when none is under way.
+        The key pair that a change of the identity has prepared, PEM, and which minions have
+        installed it; empty if no change is in progress.
 
         @raises StoreError: the file is damaged.
         """
@@ -181,7 +181,7 @@ class NodeFiles:
 
     @property
     def log_path(self) -> str:
-        """Where the fact log is: beside the keys, since it is not a cache."""
+        """The path of the fact log: it is beside the keys, because it is not a cache."""
         return f"{self.folder}/{LOG}"
 
     def forget_log(self) -> None:
@@ -196,9 +196,9 @@ class NodeFiles:
 
     def adopt_identity(self, private: bytes, public: bytes, name: str = "master") -> None:
         """
-        Make a key pair that of this master; the one before is kept beside it.
+        Make this key pair the master's own; the previous one is kept beside it.
 
-        @raises StoreError: nothing was replaced then, or both halves were.
+        @raises StoreError: either nothing was replaced, or both halves were.
         """
         stamp = time.strftime("%Y%m%d%H%M%S")
         pem, pub = f"{self._pki_dir}/{name}.pem", f"{self._pki_dir}/{name}.pub"
@@ -215,11 +215,11 @@ class NodeFiles:
 
     def take_over(self, shared: str) -> bool:
         """
-        Become the first node of what was a cluster of stock masters: take the identity key and
-        the minions' keys from their C{cluster_pki_dir}, once. Nothing there is changed.
+        Become the first node of a former cluster of stock masters: take the identity key and the
+        minions' keys from their C{cluster_pki_dir}, once. Nothing there is changed.
 
-        @return: whether there was something to take, and this was no node yet.
-        @raises StoreError: it cannot be read, or not be written here.
+        @return: whether there was something to take over, and this was not a node yet.
+        @raises StoreError: it cannot be read, or cannot be written here.
         """
         private = files.read_file(f"{shared}/cluster.pem", _LIMIT)
         if not private or os.path.exists(f"{self.folder}/{NODE}"):

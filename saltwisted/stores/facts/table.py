@@ -86,7 +86,7 @@ class Meta:
 
 
 def read_meta(db: sqlite3.Connection) -> Meta:
-    """What the file says of itself; empty for a new one."""
+    """What the file says about itself; empty for a new one."""
     rows = dict(db.execute("SELECT name, value FROM meta").fetchall())
     return Meta(
         str(rows.get("node", "")),
@@ -110,7 +110,7 @@ class Streams:
         self._ids = {Stream(node, incarnation): i for i, node, incarnation in rows}
 
     def of(self, stream: Stream) -> int:
-        """The number of a stream, given to it when it has none."""
+        """The number of a stream; a new stream gets one."""
         found = self._ids.get(stream)
         if found is None:
             cursor = self._db.execute(
@@ -120,7 +120,7 @@ class Streams:
         return found
 
     def forget(self) -> None:
-        """A transaction was undone: what it gave out is void."""
+        """A transaction was rolled back: the numbers that it assigned are void."""
         rows = self._db.execute("SELECT id, node, incarnation FROM streams").fetchall()
         self._ids = {Stream(node, incarnation): i for i, node, incarnation in rows}
 

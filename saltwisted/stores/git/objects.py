@@ -83,8 +83,8 @@ class Repository:
 
     def move(self, path: str, large: Mapping[str, int]) -> None:
         """
-        It is somewhere else now, made anew. Whoever has this object reads from there, since what
-        lies at the old place will soon be removed: also who reads an earlier commit.
+        The repository was recreated elsewhere. All readers of this object read from there, because
+        the old place will soon be removed; that includes readers of an earlier commit.
         """
         if path != self.path:
             self.close()
@@ -127,7 +127,7 @@ class Repository:
         return tree
 
     def target(self, oid: str) -> str | None:
-        """The target of a link; C{None} where it is no text."""
+        """The target of a link; C{None} if it is not text."""
         if oid in self.large:
             return None
         data = self.content(oid)

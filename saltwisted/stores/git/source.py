@@ -99,7 +99,10 @@ class GitView:
 
     @cached_property
     def digest(self) -> bytes:
-        """What tells it from every other: the commit of each ref of each remote, and mappings."""
+        """
+        What distinguishes it from every other view: the commit of each ref of each remote, and
+        mappings.
+        """
         whole = hashlib.sha256()
         for each in self.served:
             tips = sorted((ref, tip.commit) for ref, tip in each.refs.items())
@@ -109,7 +112,7 @@ class GitView:
 
     @property
     def name(self) -> str:
-        """How people are told of it: twelve hex digits."""
+        """Its name for people: twelve hex digits."""
         return name_of(self.digest)
 
     def places(self, env: str) -> tuple[Place, ...]:
@@ -240,7 +243,7 @@ class GitFiles:
             receiver(view)
 
     def over(self, view: GitView) -> GitFiles:
-        """The same over another view, for whoever is not to see the newest."""
+        """The same over another view, for callers that must not see the newest."""
         other = GitFiles(self._folder, self._hash_type, self._run, self._work)
         other._hashes, other._laid, other._listings = self._hashes, self._laid, self._listings
         other._tell = lambda folder: self._tell(folder)
@@ -316,7 +319,7 @@ class GitFiles:
         return value
 
     def read(self, found: GitFile, start: int, size: int) -> bytes | Deferred[bytes]:
-        """A range of a file: at once if it is small, else from where it is laid out."""
+        """A range of a file: at once if the file is small, otherwise from its copy on disk."""
         whole = found.info.st_size
         length = min(size, whole - start)
         if start < 0 or length <= 0:

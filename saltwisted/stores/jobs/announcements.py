@@ -122,7 +122,7 @@ class Announcements:
         self._collected = []
 
     def stop(self) -> None:
-        """The store closes: what was collected is on disk, and sent after the next start."""
+        """The store closes: collected entries are on disk, and are sent after the next start."""
         if self._later is not None:
             self._later.cancel()
             self._later = None

@@ -50,7 +50,7 @@ class Claims:
         self._sums: dict[str, list[int]] = {}
 
     def forget(self) -> None:
-        """A transaction failed, or rows were removed: what is known here may be wrong."""
+        """A transaction failed, or rows were removed: the remembered state may be wrong."""
         self._expected.clear()
         self._sums.clear()
 
@@ -83,9 +83,9 @@ class Claims:
 
     def add(self, db: sqlite3.Connection, claims: Iterable[Claim]) -> set[tuple[str, str]]:
         """
-        Put claims that are new into the account, and let go of what is too much.
+        Add new claims to the account, and delete those beyond the limit.
 
-        @return: jid and minion id of what went, perhaps at once.
+        @return: jid and minion id of the deleted ones, possibly including new ones.
         """
         gone: set[tuple[str, str]] = set()
         minions = set()

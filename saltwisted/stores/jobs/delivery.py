@@ -52,7 +52,10 @@ class Delivery:
             self._deliver_some()
 
     def tell(self, batch: list[Write]) -> None:
-        """Tell the log what of a batch is on disk now, before anybody is told of its own."""
+        """
+        Inform the log about the rows of a batch that are on disk, before callers are informed about
+        their own.
+        """
         replica, streams = self._replica, self._replica.streams
         last = 0
         for write in batch:

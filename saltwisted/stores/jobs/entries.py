@@ -58,11 +58,11 @@ def read_since(
     """
     Entries of several streams, of about C{limit} bytes together.
 
-    A stream is read up to its first damaged row: nobody may take for nothing what was written
-    there, and is perhaps to be had from another node.
+    A stream is read up to its first damaged row. Otherwise others would believe that nothing was
+    written there; and another node may still have the row.
 
     @param wanted: index, stream, the number after which to begin, and the last number.
-    @param lost: numbers, as rows have them, of damaged rows that were taken out already.
+    @param lost: numbers, as rows have them, of damaged rows that were already removed.
     """
     since = Since()
     found, size = since.entries, 0

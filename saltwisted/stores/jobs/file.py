@@ -101,7 +101,7 @@ class JobFile:
 
     def open(self) -> sqlite3.Connection:
         """
-        Open or make the file, and read what it says of itself.
+        Open or create the file, and read its facts.
 
         @raises sqlite3.Error: it is damaged, or the disk refuses.
         """
@@ -118,7 +118,7 @@ class JobFile:
         return db
 
     def read_facts(self, db: sqlite3.Connection, book: Book) -> None:
-        """Read what is remembered beside the rows."""
+        """Read the facts that are stored besides the rows."""
         self.book = book
         self.last, self.derived = book.last, book.derived
         facts = dict(db.execute("SELECT name, value FROM facts").fetchall())
@@ -129,7 +129,7 @@ class JobFile:
             self.moved = False
 
     def move_aside(self, reason: str) -> None:
-        """Keep a broken database for somebody who can mend it, and start again."""
+        """Keep a broken database for somebody who can repair it, and start again."""
         self.epoch += 1
         self.moved = True
         self.claims.forget()

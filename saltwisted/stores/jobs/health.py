@@ -65,7 +65,7 @@ class JobHealth:
     # -- a damaged file
 
     def begin_anew(self, reason: str) -> Deferred[None]:
-        """The file is damaged: keep it for somebody who can mend it, and begin another one."""
+        """The file is damaged: keep it for somebody who can repair it, and begin another one."""
         return self._enqueue(AnewWrite(reason=reason))
 
     def met_damage(self, epoch: int, reason: str) -> None:
@@ -89,11 +89,11 @@ class JobHealth:
 
     @property
     def owed(self) -> bool:
-        """Whether other members may have more of what was here before."""
+        """Whether other members may have more of the earlier contents."""
         return self._file.owed
 
     def owes(self, owed: bool = True) -> None:
-        """Remember that other members may have more of what was here, or that they have not."""
+        """Remember whether other members may have more of the earlier contents."""
         if owed != self._file.owed and self._is_running():
             self._file.owed = owed
 
@@ -113,7 +113,7 @@ class JobHealth:
     # -- damaged rows
 
     def met_bad(self, numbers: Sequence[int]) -> None:
-        """Somebody has read rows that are not what was written, and left them out."""
+        """A reader has found rows that are not what was written, and left them out."""
         for receiver in self.on_bad:
             receiver(numbers)
         fresh = set(numbers) - self._told_bad

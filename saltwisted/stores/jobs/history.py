@@ -65,7 +65,7 @@ class JobHistory:
         self._work: Deferred[None] | None = None
 
     def startService(self) -> None:
-        """Begin, if there is something to bring in; nobody waits for it."""
+        """Begin, if there is something to import; nobody waits for it."""
         if os.path.exists(self.path) or self._write_file is not None:
             self._work = Deferred.fromCoroutine(self._bring_in()).addErrback(self._failed)
 
@@ -123,9 +123,9 @@ class Reader:
 
     def rows(self) -> list[Row]:
         """
-        The next rows; none at the end. A last one that was cut short is left out.
+        The next rows; none at the end. A truncated last row is left out.
 
-        @raises WireError: this is no such file.
+        @raises WireError: the file has another format.
         @raises OSError: it cannot be read.
         """
         if self._stream is None:

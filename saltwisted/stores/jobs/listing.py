@@ -47,10 +47,10 @@ class Listing:
         self, db: sqlite3.Connection, order: str, values: Sequence[Any], bad: list[int]
     ) -> list[Any]:
         """
-        What is made of each record, in the order of the query; damaged ones are left out.
+        The results for each record, in the order of the query; damaged records are left out.
 
         @param order: as C{where} of L{saltwisted.stores.jobs.table.jobs_where}; the newest first.
-        @param bad: takes the numbers of what was left out.
+        @param bad: takes the numbers of those that were left out.
         """
         query = f"SELECT number, CAST(crc AS INTEGER) FROM jobs WHERE {order}"  # noqa: S608 - fixed words
         with _one_view(db):

@@ -56,7 +56,7 @@ class JobRows(Protocol):
         """Write what other nodes sent; fires with its entries when it is on disk."""
 
     def renew(self, kept: int) -> Deferred[None]:
-        """Begin a new incarnation of the own stream; what is beyond a number is in it again."""
+        """Begin a new incarnation of the own stream, which repeats everything beyond a number."""
 
     def lacks(self) -> None:
         """What came from one member may be less than another has."""
@@ -100,7 +100,7 @@ class JobLog(FactlessLog):
     # -- from the store
 
     def load(self, book: Book) -> None:
-        """The store has opened its file; what was collected is in it."""
+        """The store has opened its file; collected entries are in it."""
         self.told.forget()
         self._lost = {}
         self.streams.load(book)
@@ -144,8 +144,8 @@ class JobLog(FactlessLog):
 
     def lost(self, numbers: Collection[int]) -> None:
         """
-        Rows are taken out, since they are damaged: for a while nobody is told that there was
-        nothing, as they may come back.
+        Damaged rows were removed. For a while, nobody is told that there was nothing, because they
+        may come back.
 
         @param numbers: as rows have them.
         """
@@ -153,7 +153,7 @@ class JobLog(FactlessLog):
         self._lost.update(dict.fromkeys(numbers, until))
 
     def found(self) -> None:
-        """All who can be asked were: what has not come back by now is lost."""
+        """All reachable members have been asked: rows that have not come back by now are lost."""
         self._lost.clear()
 
     def merge(self, entries: Sequence[Entry], source: str) -> Deferred[Sequence[Entry]]:
@@ -215,13 +215,13 @@ class JobLog(FactlessLog):
         self.told.on_entries(receiver)
 
     def state(self) -> tuple[Mapping[Stream, int], Iterator[tuple[str, Any]]]:
-        """What was pruned is known, and there are no facts: the rest is sent as entries."""
+        """The pruned ranges; there are no facts, and the rest is sent as entries."""
         return self.floor(), iter(())
 
     def merge_state(
         self, facts: Sequence[tuple[str, Any]], knowledge: Mapping[Stream, int] | None
     ) -> Deferred[None]:
-        """Another node has pruned so far: nobody can get that any more."""
+        """Another node has pruned up to here: nobody can get that any more."""
         if self._renewals:
             return self._hold().addCallback(lambda _: self.merge_state(facts, knowledge))
         merge = Merge(self._store.loaded)
@@ -239,9 +239,9 @@ class JobLog(FactlessLog):
 
     def mend(self, entries: Sequence[Entry]) -> Deferred[Sequence[bool]]:
         """
-        Put in what is known here and lacking; fires with whether each was.
+        Insert entries that are known here but missing; fires with whether each was inserted.
 
-        Not beyond what is known: that comes in order.
+        Entries beyond what is known are not inserted: they arrive in order.
         """
         if self._renewals:
             return self._hold().addCallback(lambda _: self.mend(entries))

@@ -151,7 +151,7 @@ class JobQueries:
         return self.reader.read_rows(query)
 
     def returns(self, jid: str) -> Deferred[Mapping[str, Mapping[str, Any]]]:
-        """Minion id to what it returned (C{return retcode success fun fun_args out? _stamp?})."""
+        """Minion id to its return (C{return retcode success fun fun_args out? _stamp?})."""
 
         def query(db: sqlite3.Connection, bad: list[int]) -> Mapping[str, Mapping[str, Any]]:
             rows = returns_where(db, "WHERE jid = ? ORDER BY id", (jid,), bad)
@@ -182,10 +182,10 @@ class JobQueries:
         """
         Jobs, newest last, without their minions.
 
-        @param criteria: C{limit} (the newest so many), C{fun} (exact), C{not_fun},
-            C{since} and C{until} (seconds since 1970), C{minions} (true: with them), C{below} (in
-            the order of jids, and only those before this one; any, if it is empty), C{shown} (a
-            function of a module: what it makes of each stands in its place, and is kept).
+        @param criteria: C{limit} (the newest so many), C{fun} (exact), C{not_fun}, C{since} and
+            C{until} (seconds since 1970), C{minions} (true: with them), C{below} (in the order of
+            jids, and only those before this one; all, if it is empty), C{shown} (a function of a
+            module: its result for each job replaces the job, and is cached).
         """
         known = {"limit", "fun", "not_fun", "since", "until", "minions", "below", "shown"}
         if unknown := criteria.keys() - known:

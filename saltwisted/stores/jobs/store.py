@@ -84,7 +84,7 @@ class LogRows:
         return self._store.writer.enqueue(MergeWrite(size=size, merge=merge))
 
     def renew(self, kept: int) -> Deferred[None]:
-        """Begin a new incarnation of the own stream; what is beyond a number is in it again."""
+        """Begin a new incarnation of the own stream, which repeats everything beyond a number."""
         return self._store.writer.enqueue(RenewWrite(kept=kept)).addCallback(lambda _: None)
 
     def is_published(self, jid: str) -> bool:
@@ -232,10 +232,11 @@ class JobStore(JobQueries):
         self, jid: str, load: Mapping[str, Any], minions: Sequence[str], chosen: bool = False
     ) -> Deferred[None]:
         """
-        Remember a published job and whom it expects; fires once that is on disk.
+        Store a published job and the minions that it expects; fires once that is on disk.
 
-        @param chosen: its jid was a caller's choice, so that another node may have a job by it.
-        @raises DeniedError: through the Deferred, when that job holds.
+        @param chosen: whether a caller chose its jid, so that another node may have a job with the
+            same jid.
+        @raises DeniedError: through the Deferred, if the other job wins.
         """
         try:
             packed = pack_bin({k: v for k, v in load.items() if k != "jid"})
@@ -293,7 +294,7 @@ class JobStore(JobQueries):
         self, jobs: Sequence[tuple[Any, ...]], returns: Sequence[tuple[Any, ...]]
     ) -> Deferred[tuple[int, int]]:
         """
-        Add records from elsewhere, with their own times; what is here already stays.
+        Add records from elsewhere, with their own times; existing records stay.
 
         @param jobs: jid, seconds since 1970, function, packed load, packed ids of minions.
         @param returns: jid, minion id, seconds since 1970, packed as by L{stored_form}.

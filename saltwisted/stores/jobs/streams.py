@@ -47,8 +47,8 @@ class JobStreams:
 
     def pruned(self, book: Book) -> None:
         """
-        The store has pruned: floors have risen, and nothing else. What is known or on its way to
-        the disk is not taken from the file: entries come in while it is pruned.
+        The store has pruned: only floors have risen. The known numbers and those on their way to
+        the disk are not read from the file, because entries arrive while it is pruned.
         """
         for stream, _, floor in book.streams.values():
             if stream in self._floors or floor:
@@ -94,5 +94,5 @@ class JobStreams:
             self.taken[stream] = max(self.taken.get(stream, 0), number)
 
     def refused(self) -> None:
-        """The disk did not take what was on its way."""
+        """The disk refused the rows that were on their way."""
         self.taken = dict(self.known)

@@ -142,10 +142,10 @@ def jobs_where(
     minions: bool = True,
 ) -> list[dict[str, Any]]:
     """
-    Records of jobs; those that are not what was written are left out.
+    Records of jobs; records that are not what was written are left out.
 
     @param where: conditions in fixed words, and what follows them.
-    @param bad: takes the numbers of what was left out.
+    @param bad: takes the numbers of those that were left out.
     """
     return [job for _, _, job in checked_jobs(db, where, values, bad, minions)]
 
@@ -168,10 +168,10 @@ def returns_where(
     db: sqlite3.Connection, rest: str, values: Sequence[Any], bad: list[int]
 ) -> list[tuple[str, str, bytes]]:
     """
-    Jid, minion id and load of returns; those that are not what was written are left out.
+    Jid, minion id and load of returns; returns that are not what was written are left out.
 
     @param rest: what follows the table, in fixed words.
-    @param bad: takes the numbers of what was left out.
+    @param bad: takes the numbers of those that were left out.
     """
     found = []
     query = f"SELECT {RETURN_COLUMNS} FROM returns {rest}"  # noqa: S608 - fixed words
@@ -186,7 +186,7 @@ def returns_where(
 
 def ids_where(db: sqlite3.Connection, rest: str, values: Sequence[Any]) -> list[str]:
     """
-    The minions of returns, without what they returned; what nobody can decode is left out.
+    The minions of returns, without their contents; rows that cannot be decoded are left out.
 
     @param rest: what follows the table, in fixed words.
     """
@@ -226,7 +226,7 @@ def job_crc(jid: str, started: float, fun: str, load: bytes, minions: bytes) -> 
 
 def good_return(row: Sequence[Any]) -> bool:
     """
-    Whether a return is what was written.
+    Whether a return is intact.
 
     @param row: C{RETURN_COLUMNS}.
     """
@@ -240,7 +240,7 @@ def good_return(row: Sequence[Any]) -> bool:
 
 def good_job(row: Sequence[Any]) -> bool:
     """
-    Whether the record of a job is what was written.
+    Whether the record of a job is intact.
 
     @param row: C{JOB_COLUMNS}.
     """
@@ -298,7 +298,7 @@ SELECT number FROM jobs WHERE started < ?1 AND (
 
 def mark(db: sqlite3.Connection, at: float, before: float, own: int, last: int) -> None:
     """
-    Remember what is known at this time, so that later it is known what was here then.
+    Store what is known at this time, so that later it is known what was here then.
 
     @param before: the time before which history is forgotten.
     @param own: the index of the own stream, whose last row has the number C{last}.
@@ -318,9 +318,10 @@ def mark(db: sqlite3.Connection, at: float, before: float, own: int, last: int) 
 
 def prune(db: sqlite3.Connection, before: float) -> int:
     """
-    Remove one slice of old rows; returns how many. What is before that time is known as gone.
+    Delete one slice of old rows; returns how many. Everything before that time is recorded as gone.
 
-    Old is what began before, and was here then: the clock of who gave a job may have lagged.
+    A job is old if it began before that time and was here then: the clock of the node that
+    published it may have been slow.
     """
     db.execute("UPDATE facts SET value = max(value, ?) WHERE name = 'pruned'", (int(before),))
     rows = db.execute(_OLD, (before, int(before))).fetchall()

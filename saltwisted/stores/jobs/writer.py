@@ -86,9 +86,9 @@ class JobWriter:
 
     def end(self) -> Callable[[], None]:
         """
-        Take no more.
+        Accept no more writes.
 
-        @return: blocks until what is queued is committed, and the file is closed.
+        @return: blocks until the queue is committed and the file is closed.
         """
         self.is_running = False
         thread, self._thread = self._thread, None
@@ -114,7 +114,7 @@ class JobWriter:
 
     def enqueue(self, write: Write) -> Deferred[Any]:
         """
-        Write something; what it waits for is in C{write.done}.
+        Write something; C{write.done} fires with the result.
 
         @raises StoreError: through the Deferred: closed, too many wait, or the disk refuses.
         """

@@ -63,7 +63,7 @@ class ReturnWrite(Write):
     pieces: list[bytes] = field(factory=list)
 
     def join(self) -> None:
-        """Copy the pieces into the row: in the writer's thread, since they may be long."""
+        """Copy the pieces into the row, in the writer's thread, because they may be long."""
         if self.pieces:
             jid, minion_id, at, _ = self.row
             self.row = (jid, minion_id, at, b"".join(self.pieces))

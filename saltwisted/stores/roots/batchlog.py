@@ -37,8 +37,8 @@ class BatchLog:
         """
         Write a batch; inside a transaction, after which it is L{added}.
 
-        @param came: the batch as it came, with its moves folded; kept like that for others.
-        @param coded: its paths, where they are coded already.
+        @param came: the batch as it arrived, with its moves folded; stored like that for others.
+        @param coded: its paths, if they are coded already.
         """
         body = came if came and not batch.moves else codec.pack_batch(batch, coded=coded)
         short = (came or codec.pack_batch(batch, folded=True)) if batch.moves else b""
@@ -117,9 +117,9 @@ class BatchLog:
 
     def missing_for(self, theirs: Knowledge) -> list[tuple[ReplicaId, int]] | None:
         """
-        The batches that a peer lacks, in an order that it can apply them.
+        The batches that a peer lacks, in an order in which it can apply them.
 
-        C{None} when the log does not reach back to what it knows: it needs the whole state.
+        C{None} if the log does not reach back to what the peer knows: it needs the whole state.
         """
         for replica, low in self.floor.items():
             if theirs.get(replica, 0) < low:

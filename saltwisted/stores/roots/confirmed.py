@@ -29,7 +29,7 @@ class Confirmed:
         self.peers = found
 
     def add(self, peer: str, knowledge: Knowledge) -> None:
-        """A peer says what it knows."""
+        """A peer has said what it knows."""
         known = self.peers.get(peer, {})
         if all(known.get(replica, 0) >= counter for replica, counter in knowledge.items()):
             return

@@ -78,7 +78,7 @@ class Displaced:
         store: ContentStore,
         done: Written,
     ) -> None:
-        """See that what was displaced is what we knew; else it is somebody's edit."""
+        """Check that the displaced file is the expected one; otherwise it is somebody's edit."""
         info = self._root.fs.lstat(aside)
         if info is None:
             return
@@ -116,10 +116,10 @@ class Displaced:
 
     def empty(self, older_than: float, store: ContentStore) -> tuple[bool, Written]:
         """
-        Remove what was displaced before that many seconds.
+        Remove files that were displaced more than so many seconds ago.
 
-        What was written to meanwhile, through a descriptor that an editor kept open, is an
-        edit of the path where it was.
+        If a file was written meanwhile, through a descriptor that an editor kept open, that is an
+        edit of its original path.
 
         @return: whether something is left, and the edits.
         """

@@ -62,8 +62,8 @@ def read_request(
     """
     Append contents to a pack.
 
-    The answer has a row for each file, C{None} where it could not be read, or has not this size:
-    digest, offset in the pack, and the six numbers of C{Identity}.
+    The answer has a row for each file: digest, offset in the pack, and the six numbers of
+    C{Identity}. It is C{None} if the file could not be read, or does not have this size.
 
     @param files: path and size.
     """
@@ -74,10 +74,10 @@ def make_request(
     root: tuple[str, int, int], packs: Mapping[int, str], files: Sequence[Sequence[Any]]
 ) -> dict[str, Any]:
     """
-    Make new files out of packs. The answer has a row for each, C{None} where it could not be made:
-    the six numbers of C{Identity}.
+    Make new files out of packs. The answer has a row for each: the six numbers of C{Identity}, or
+    C{None} if it could not be made.
 
-    @param files: path, mode, time, and where the content is: pack, offset, size.
+    @param files: path, mode, time, and the place of the content: pack, offset, size.
     """
     return {"do": "make", "root": root, "packs": dict(packs), "files": files}
 

@@ -98,7 +98,7 @@ class GenerationRoots(Roots):
             self._direct.refresh()
 
     def find(self, saltenv: str, path: str, index: int | None = None) -> Found | None:
-        """Look a file up in the manifests, or on disk where there are none."""
+        """Look a file up in the manifests, or on disk if there are none."""
         rel = clean_path(path)
         if rel is None:
             return None
@@ -317,11 +317,12 @@ def ways(generation: Generation, follow: bool) -> Iterator[tuple[bytes, TreeEntr
     """
     Every path that leads to something in a generation, also through links to directories.
 
-    A directory is not entered below itself; one to which two ways lead is entered by both, as
-    in L{saltwisted.stores.roots.tree}, so that what lists files lists all that it can fetch.
+    A directory is not entered below itself. If two ways lead to one, it is entered through both, as
+    in L{saltwisted.stores.roots.tree}, so that a list of files contains everything that can be
+    fetched.
 
-    @return: the path, what is at it, and the directory that is meant, if one is.
-    @raises StoreError: links among directories make more paths than anybody means.
+    @return: the path, what is at it, and the directory that it leads to, if any.
+    @raises StoreError: links among directories make an unreasonable number of paths.
     """
     by_links = 0
     # Each with the directories above it: a link to one of those would never end

@@ -90,7 +90,7 @@ def drop_damaged(store: RootStore) -> dict[bytes, int]:
 
 def check_rows(store: RootStore, part: int, parts: int) -> int:
     """
-    Hold one part of the rows against what is in memory, and write again what differs; how many.
+    Compare one part of the rows with memory, and write differing rows again; returns how many.
 
     @raises StoreError: the disk refuses.
     """

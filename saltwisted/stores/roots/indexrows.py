@@ -32,7 +32,7 @@ class IndexRows:
         return {bytes(path) for (path,) in rows}
 
     def some(self, part: int, parts: int) -> dict[bytes, tuple[Version, ...]]:
-        """The versions of one part of all paths; none where they make no sense."""
+        """The versions of one part of all paths; none if they are invalid."""
         execute = self._database.execute
         paths = execute("SELECT count(DISTINCT path) FROM version").fetchone()[0]
         each = paths // parts + 1

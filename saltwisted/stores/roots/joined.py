@@ -72,7 +72,7 @@ class Joined:
         """
         All of these as one.
 
-        @param name: what it is the list of.
+        @param name: the name of the list.
         """
         some = [each for each in listings if each != Listing()]
         if len(some) < 2:

@@ -48,12 +48,12 @@ class KnownTree:
         """
         What is in the working tree at these paths now.
 
-        Where rows wait to be written, this waits with them, and takes no time of who waits
-        for a large change (50 ms for 10 000 paths): after a crash before that, what is in the tree
-        is found to be what is committed.
+        If rows wait to be written, this waits with them, and delays nobody who waits for a large
+        change (50 ms for 10 000 paths). After a crash before that, the tree is found to match what
+        is committed.
 
-        @param moved: directories that were renamed whole, from and to: what is known of a path in
-            them holds for the new one, if it is the same that is to be remembered of it.
+        @param moved: directories that were renamed as a whole, from and to: what is known of a path
+            in them applies to the new path, if the same is to be remembered of it.
         """
         if not tree:
             return
@@ -67,7 +67,7 @@ class KnownTree:
 
     def put(self, tree: Mapping[bytes, Known | None] | None = None) -> None:
         """
-        Write what is known of these paths, what was left to be written first; in a transaction.
+        Write what is known of these paths, after what was left to be written; in a transaction.
         """
         self._put(((), tree or {}))
 
@@ -124,7 +124,7 @@ class KnownTree:
         self._unwritten.clear()
 
     def take(self, tree: Mapping[bytes, Known | None]) -> None:
-        """This is what is there now, in memory."""
+        """Replace what is known, in memory."""
         for path, known in tree.items():
             if known is None:
                 self.known.pop(path, None)

@@ -38,7 +38,7 @@ class RootMarks:
 
     def open(self, oldest: float) -> list[Mark]:
         """
-        Open the file, forget what is older, and read the rest.
+        Open the file, delete what is older, and read the rest.
 
         @raises StoreError: the disk refuses.
         """

@@ -75,7 +75,7 @@ class Seen:
         self.closed |= more.closed
 
     def refused(self, path: bytes, error: OSError) -> None:
-        """The system does not let us read what is at a path, or keep it."""
+        """The system does not let us read or store what is at a path."""
         self.skipped[path] = self.unread[path] = error.strerror or str(error)
 
 
@@ -134,7 +134,7 @@ class NewFiles:
         return self._moved
 
     def add(self, path: bytes, info: os.stat_result) -> None:
-        """There is a small file where nothing was."""
+        """A small file was found where nothing was before."""
         identity = Identity.of(info)
         same = self.moved.get(identity[1:])
         if (
@@ -156,9 +156,9 @@ class NewFiles:
 
     def end(self, others: int) -> None:
         """
-        There are no more: take in all that were added.
+        There are no more: store all that were added.
 
-        @param others: how many are looked at after that, for who is told how far it is.
+        @param others: how many are scanned after that, for progress reports.
         """
         helper = self._helper
         waiting = len(self._new) + sum(len(chunk) for chunk in self._chunks)
@@ -173,7 +173,7 @@ class NewFiles:
         self._new = []
 
     def close(self) -> None:
-        """Whatever became of the look, nobody appends to the store any more."""
+        """Whatever the result of the scan, nothing is appended to the store any more."""
         self._take_back()
 
     # -- by another process

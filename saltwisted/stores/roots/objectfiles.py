@@ -92,7 +92,7 @@ class ObjectFiles:
         return {folder, f"{self._store}/objects"}
 
     def remove(self, digest: bytes) -> None:
-        """The object is not kept any more."""
+        """Delete the object."""
         with suppress(OSError):
             os.unlink(self.path(digest))
 

@@ -96,7 +96,7 @@ class ContentStore:
             return sum(place.size for place in self._places.known.values())
 
     def size(self, digest: bytes) -> int:
-        """Its size; -1 if it is not here."""
+        """Its size; -1 if it is missing."""
         place = self._places.known.get(digest)
         return -1 if place is None else place.size
 
@@ -104,7 +104,7 @@ class ContentStore:
         """
         File, offset and size of an object, for a reader of its own.
 
-        @raises StoreError: it is not here.
+        @raises StoreError: it is missing.
         """
         place = self._place(digest)
         if place.pack == OWN_FILE:
@@ -123,7 +123,7 @@ class ContentStore:
         """
         A range of an object, by default all.
 
-        @raises StoreError: it is not here, or shorter than it should be.
+        @raises StoreError: it is missing, or too short.
         """
         place = self._place(digest)
         length = place.size - start if length < 0 else min(length, place.size - start)
@@ -150,7 +150,7 @@ class ContentStore:
         """
         Small objects, quickest in the order in which they were added.
 
-        @raises StoreError: one of them is not here, or shorter than it should be.
+        @raises StoreError: one of them is missing, or too short.
         """
         found: list[bytes] = []
         ahead, number, start = b"", -1, 0
@@ -175,13 +175,13 @@ class ContentStore:
         return found
 
     def packed(self, digest: bytes) -> Place | None:
-        """Where a small object lies; C{None} if it is not here, or has a file of its own."""
+        """Where a small object is; C{None} if it is missing, or has a file of its own."""
         place = self._places.known.get(digest)
         return None if place is None or place.pack == OWN_FILE else place
 
     def show_packs(self, numbers: Iterable[int]) -> dict[int, str]:
         """
-        The paths of packs, for a reader of its own that shall find in them what was added.
+        The paths of packs, for a separate reader that must find added objects in them.
 
         @raises StoreError: the disk refused.
         """
@@ -237,9 +237,10 @@ class ContentStore:
 
     def flush(self) -> dict[bytes, Place]:
         """
-        Make everything durable that was added, and say where it lies.
+        Make all added objects durable, and return their places.
 
-        The caller stores that in the transaction which refers to it, and then calls L{stored}.
+        The caller stores these in the transaction that refers to the objects, and then calls
+        L{stored}.
         """
         with self._lock:
             with self._appending() as writer:
@@ -257,7 +258,7 @@ class ContentStore:
             self._places.stored(places)
 
     def forget(self, digests: Iterable[bytes]) -> None:
-        """Objects that no row in the database refers to any more: free their room."""
+        """Delete objects to which no row in the database refers any more."""
         with self._lock:
             packs: set[int] = set()
             for digest in digests:
@@ -309,7 +310,7 @@ class ContentStore:
 
 
 def missing_from(objects: ContentStore, entries: Iterable[TreeEntry]) -> dict[bytes, int]:
-    """Digest to size of those contents that are not here."""
+    """Digest to size of the contents that are missing."""
     return {
         entry.content: entry.size
         for entry in entries

@@ -108,7 +108,7 @@ class PackFolder:
         """
         Bytes of a pack.
 
-        @raises OSError: it is not here.
+        @raises OSError: it is missing.
         """
         return os.stat(self.path(number)).st_size
 
@@ -194,7 +194,7 @@ class PackWriter:
                 self.write()
 
     def write(self) -> None:
-        """Have what was appended in the file, where others see it."""
+        """Write appended data to the file, where others see it."""
         if not self._buffer:
             return
         self._step("pack-write")
@@ -219,7 +219,7 @@ class PackWriter:
 
     def sync(self) -> None:
         """
-        Make durable what was appended.
+        Make appended data durable.
 
         @raises OSError: as L{append}.
         """
@@ -241,7 +241,7 @@ class PackWriter:
         self.number += 1
 
     def close(self) -> None:
-        """Close the file; what is not durable was never added."""
+        """Close the file; data that is not durable counts as never added."""
         self._buffer.clear()
         if self._fd >= 0:
             os.close(self._fd)
@@ -277,8 +277,8 @@ class LentPacks:
 
     def lend(self) -> tuple[int, str]:
         """
-        A new pack for another process to append to: its number and its path. What it has
-        appended is told by L{keep}, and counts like everything once the store is flushed.
+        A new pack for another process to append to: its number and its path. L{keep} reports what
+        the process has appended, which counts like everything else once the store is flushed.
 
         @raises StoreError: the disk refused.
         """
@@ -308,9 +308,9 @@ class LentPacks:
 
     def sync(self) -> None:
         """
-        Make durable what was appended; under the lock.
+        Make appended data durable; under the lock.
 
-        @raises StoreError: the disk refused; what was appended since the last time is lost.
+        @raises StoreError: the disk refused; data that was appended since the last call is lost.
         """
         try:
             for number in sorted(self._unsynced):

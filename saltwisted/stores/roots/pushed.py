@@ -47,7 +47,7 @@ class PushedFiles(Roots):
         return [str(self._config.minionfs_env)] if self._config.file_recv else []
 
     def refresh(self) -> None:
-        """Make the next list anew."""
+        """Discard the cached list."""
         super().refresh()
         self._list = None
 

@@ -20,7 +20,7 @@ def read_pieces(
     """
     A range of a large object, piece by piece.
 
-    @raises StoreError: it is not here, or shorter than it should be.
+    @raises StoreError: it is missing, or too short.
     """
     path, offset, size = store.locate(digest)
     start, end = offset + start, offset + min(start + length, size)
@@ -44,7 +44,7 @@ def common_ends(store: ContentStore, one: bytes, other: bytes) -> tuple[int, int
     How many bytes two objects have in common at their beginnings and at their ends, in whole
     pieces; the two do not overlap.
 
-    @raises StoreError: one of them is not here, or cannot be read.
+    @raises StoreError: one of them is missing, or cannot be read.
     """
     (path, base, size), (other_path, other_base, other_size) = map(store.locate, (one, other))
     flags = os.O_RDONLY | os.O_CLOEXEC
@@ -71,9 +71,9 @@ def common_ends(store: ContentStore, one: bytes, other: bytes) -> tuple[int, int
 
 def map_whole(store: ContentStore, digest: bytes) -> mmap.mmap | bytes:
     """
-    A whole object without copying a large one; close what has a C{close}.
+    A whole object without copying a large one; close the result if it has a C{close}.
 
-    @raises StoreError: it is not here, or cannot be read.
+    @raises StoreError: it is missing, or cannot be read.
     """
     if store.size(digest) <= 0 or store.packed(digest) is not None:
         return store.read(digest)

@@ -203,7 +203,7 @@ class Roots:
         return sorted(self._roots)
 
     def roots_of(self, saltenv: str) -> tuple[str, ...]:
-        """The directories of an environment; none if there is no such one."""
+        """The directories of an environment; none if it does not exist."""
         roots = self._roots.get(saltenv)
         if roots is not None:
             return roots if saltenv != _DYNAMIC else ()
@@ -383,8 +383,8 @@ def clean_path(path: str) -> str | None:
     """
     A relative path without C{.} and doubled slashes; C{None} for one that could lead astray.
 
-    Refused are C{..} as a component (also where it would cancel out), absolute paths, NUL,
-    and the empty path.
+    It refuses C{..} as a component (even if it would cancel out), absolute paths, NUL, and the
+    empty path.
     """
     if not path or path[0] == "/" or "\0" in path:
         return None

@@ -70,7 +70,7 @@ def _aside(site: Site, path: bytes) -> bytes:
 def new_tops(
     wanted: Wanted, known: Mapping[bytes, Known], fs: TreeFs
 ) -> dict[bytes, dict[bytes, TreeEntry]]:
-    """The outermost directories that are not there yet, with all that is wanted in each."""
+    """The outermost directories that do not exist yet, with everything that will be in each."""
     tops: dict[bytes, dict[bytes, TreeEntry]] = {}
     inside: dict[bytes, bytes] = {b"": b""}  # directory to the new one that holds it, if any
     for path in sorted(wanted):
@@ -172,9 +172,9 @@ def build(
     progress: Progress | None = None,
 ) -> None:
     """
-    Make what is not made yet and whose content is here.
+    Create everything that does not exist yet and whose content is here.
 
-    @param copier: where large files are copied meanwhile.
+    @param copier: copies large files at the same time.
     @param sync: make each file durable at once.
     @param leave: whether to stop.
     """
@@ -321,13 +321,14 @@ class Sites:
         store: ContentStore,
     ) -> None:
         """
-        Make what can be made of the new directories in a batch that is not complete yet.
+        Create as much as possible of the new directories in a batch that is not complete yet.
 
-        Not under the share's lock: it has descriptors of its own, touches nothing but what it has
-        made, and stops for who wants to write. What fails here is tried again when it is written.
+        It does not hold the share's lock: it has descriptors of its own, touches only what it has
+        created, and stops when somebody wants to write. What fails here is tried again when the
+        batch is written.
 
-        @param name: of the batch; its directories are looked for once.
-        @param root: device and inode of the root, as it was when it was last looked at.
+        @param name: the name of the batch; its directories are determined once.
+        @param root: device and inode of the root, as of the last scan.
         """
         with self._lock:
             try:
@@ -427,7 +428,7 @@ class Sites:
         return self._hurried
 
     def drop(self) -> None:
-        """What was prepared is not wanted any more."""
+        """Discard what was prepared."""
         if not self._prepared and not self._planned:
             return
         with self._lock:
@@ -452,12 +453,12 @@ class Sites:
         sync: bool,
     ) -> dict[bytes, Known]:
         """
-        Show all new directories; what is in them is taken out of C{wanted}.
+        Make all new directories visible; their contents are removed from C{wanted}.
 
-        A directory that cannot be made as a whole is left there: what cannot be written is named
-        when it is tried one by one.
+        A directory that cannot be created as a whole stays in C{wanted}: when its files are tried
+        one by one, those that cannot be written are named.
 
-        @param sync: make each file durable at once; what was prepared is not.
+        @param sync: make each file durable at once; prepared files are not.
         @return: what is there now.
         """
         self._hurried = True

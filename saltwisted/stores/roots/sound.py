@@ -52,9 +52,9 @@ class Sound:
 
 def learn(store: ContentStore, digest: bytes, size: int) -> array[int]:
     """
-    Read a large content whole. Blocks.
+    Read a large content completely. Blocks.
 
-    @raises Damaged: it is not what it should be.
+    @raises Damaged: it does not match its digest.
     @raises StoreError: it cannot be read.
     """
     whole, sums = hashlib.sha256(), array("L")
@@ -77,10 +77,10 @@ def span(size: int, start: int, length: int) -> tuple[int, int]:
 
 def check(digest: bytes, size: int, low: int, data: bytes, sums: array[int]) -> None:
     """
-    Hold what was read, of a L{span}, against what it should be.
+    Compare data of a L{span} with its checksums.
 
     @param sums: of all pieces; a small content needs none.
-    @raises Damaged: it is something else.
+    @raises Damaged: it does not match.
     """
     if size <= SMALL:
         good = hashlib.sha256(data).digest() == digest
@@ -99,7 +99,7 @@ def read(
     """
     A range of a content. Blocks.
 
-    @raises Damaged: it is not what it should be.
+    @raises Damaged: it does not match its checksum.
     @raises StoreError: it cannot be read.
     """
     low, most = span(size, start, length)

@@ -239,10 +239,10 @@ class RootStore:
         founding: bool = False,
     ) -> tuple[Batch, Outcome] | None:
         """
-        What a user of this master changed, as one batch and one generation.
+        The changes of a user of this master, as one batch and one generation.
 
-        @param tree: what is known of the working tree now, kept in the same transaction.
-        @param beside: the writer had not seen the present versions of this path.
+        @param tree: what is known of the working tree now, stored in the same transaction.
+        @param beside: whether the writer had not seen the present versions of this path.
         @raises StoreError: nothing has changed.
         """
         if beside is not None:
@@ -269,8 +269,8 @@ class RootStore:
         """
         Another master's batch, whose objects are here, as one generation.
 
-        @param came: the batch as it came, with its moves folded; kept like that for others.
-        @raises NotYet: it depends on another that is not here.
+        @param came: the batch as it arrived, with its moves folded; stored like that for others.
+        @raises NotYet: it depends on a batch that is missing.
         @raises StoreError: nothing has changed.
         """
         rehearsed, self._rehearsed = self._rehearsed, None
@@ -322,7 +322,7 @@ class RootStore:
         return outcome
 
     def repair(self, rows: Mapping[bytes, tuple[Version, ...]], origin: str) -> Outcome:
-        """What a peer holds that knows what we know, and yet has another tree."""
+        """Adopt the state of a peer that has the same knowledge as we, but another tree."""
         outcome = self.index.repair(rows)
         if outcome.rows:
             self._persist(self._made(outcome, None, origin, "repair"))
@@ -408,7 +408,7 @@ class RootStore:
             self.tree.put(made.tree)
 
     def keep_objects(self) -> None:
-        """Make durable what was added, without a change of the index."""
+        """Make added objects durable, without a change of the index."""
         places = self.objects.flush()
         with self.database.transaction():
             self.object_rows.put(places)
@@ -441,14 +441,15 @@ class RootStore:
 
     def go_on(self, sure: bool) -> None:
         """
-        Before the first change of this life: go on with the numbers of an earlier one only if it is
-        sure that nobody knows other changes by them.
+        Before the first change of this life: continue with the numbers of an earlier life only if
+        it is certain that nobody knows other changes by them.
 
-        The disk may have been set back unnoticed, as with a virtual machine's snapshot. Then a peer
-        that was not heard yet may know more of us than we do, and what we number as it knows would
-        never get there.
+        The disk may have been set back unnoticed, as by a virtual machine's snapshot. Then a peer
+        that has not answered yet may know more of us than we do, and changes under the numbers that
+        it knows would never reach it.
 
-        @param sure: whether all members said in this life what they know, and none knows more.
+        @param sure: whether since the start all members have said what they know, and none knows
+            more.
         """
         if not self.owns_numbers and not sure:
             incarnation = self._entropy(8)

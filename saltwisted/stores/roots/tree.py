@@ -153,7 +153,7 @@ class _Walk:
         self._links: dict[str, str] = {}
 
     def root(self, root: str) -> None:
-        """Add what is in a root."""
+        """Add the contents of a root."""
         real_root = os.path.realpath(root)
         # Each with the identities of the directories above it: a link to one of those would
         # never end

@@ -75,8 +75,8 @@ class Identity(NamedTuple):
 
 def read_small(folder: int, name: bytes, size: int) -> tuple[bytes, os.stat_result]:
     """
-    A file of this size; what is longer, or shorter now, shows in the length of what comes. And what
-    C{fstat} says after it was read.
+    A file of this size, and the result of C{fstat} after reading. If the file is longer or shorter
+    now, the length of the data shows it.
 
     @raises OSError: it cannot be read.
     """
@@ -180,9 +180,9 @@ class TreeFs:
 
     def folder(self, path: bytes) -> int:
         """
-        A descriptor of a directory below the root; it stays this object's.
+        A descriptor of a directory below the root; this object keeps it.
 
-        @raises OSError: it is not there, is not a directory, or a link is on the way.
+        @raises OSError: it does not exist, is not a directory, or a link is on the way.
         """
         if not path:
             return self.fd
@@ -234,7 +234,9 @@ class TreeFs:
         return at
 
     def list(self, path: bytes) -> Iterator[tuple[bytes, os.stat_result]]:
-        """Name and C{lstat} of what is in a directory; what vanishes meanwhile is left out."""
+        """
+        Name and C{lstat} of the entries of a directory; entries that vanish meanwhile are left out.
+        """
         for entry in os.scandir(self.folder(path)):
             try:
                 # The name comes as text from a descriptor

@@ -37,11 +37,11 @@ def content_of(
     fs: TreeFs, path: bytes, store: ContentStore, seen: os.stat_result | None = None
 ) -> tuple[bytes, os.stat_result] | None:
     """
-    Take a file's content into the store; C{None} if it changed while it was read.
+    Store a file's content; C{None} if it changed while it was read.
 
-    @param seen: what C{lstat} has just said of it; a small file that is still the same after it
-        was read needs no look before.
-    @return: its digest, and what C{fstat} said.
+    @param seen: the result of the latest C{lstat}; a small file that is unchanged after it was read
+        needs no check before.
+    @return: its digest, and the result of C{fstat}.
     @raises OSError: it cannot be read.
     """
     fd = fs.open(path)
@@ -143,12 +143,12 @@ class TreeReader:
         on_new: Callable[[list[tuple[bytes, int]]], None] | None,
     ) -> None:
         """
-        Whom looks tell of what they find, in the thread that looks.
+        Set the functions that scans call with what they find, in the thread that scans.
 
-        @param on_large: told path and size of each large file, so that it can be read
-            (L{take_large}) while the look goes on.
-        @param on_new: told digest and size of small contents that were not in the store before,
-            at paths where nothing was; a mebibyte or more at a time, and of less not at all.
+        @param on_large: called with path and size of each large file, so that it can be read
+            (L{take_large}) while the scan goes on.
+        @param on_new: called with digest and size of small contents that were not in the store
+            before, at paths where nothing was; for a mebibyte or more at a time, and not for less.
         """
         self._on_large, self._on_new = on_large, on_new
         self._new, self._new_bytes = [], 0
@@ -161,11 +161,11 @@ class TreeReader:
         left: Iterable[Known] | None = None,
     ) -> Seen:
         """
-        Look at whole directories, with all that is in them.
+        Scan whole directories, with everything in them.
 
         @param tops: the directories; the root by default.
-        @param left: what may have moved there from elsewhere, and need not be read then; by default
-            all that is known.
+        @param left: what may have moved there from elsewhere, and then need not be read; by default
+            everything known.
         """
         seen = Seen()
         self._root.fs.forget()
@@ -337,7 +337,7 @@ class TreeReader:
                 del seen.changed[path]
 
     def touched(self, paths: Iterable[bytes], known: Mapping[bytes, Known]) -> set[bytes]:
-        """Those that are not what they were when they were looked at."""
+        """Those that have changed since they were scanned."""
         self._root.fs.forget()
         found = set()
         for path in paths:
@@ -353,7 +353,7 @@ class TreeReader:
         return found
 
     def fresh_folders(self, paths: Iterable[bytes], known: Mapping[bytes, Known]) -> list[bytes]:
-        """Directories at or below these paths that were not there before: to be watched first."""
+        """New directories at or below these paths: they must be watched first."""
         self._root.fs.forget()
         found: list[bytes] = []
         for path in paths:

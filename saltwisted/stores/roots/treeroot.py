@@ -91,7 +91,7 @@ class TreeRoot:
         return ""
 
     def check(self) -> str:
-        """Why the root cannot be trusted any more; empty if it can."""
+        """Why the root can no longer be trusted; empty if it can."""
         if self._fs is None:
             return "the root is not open"
         if not self._fs.same_root():

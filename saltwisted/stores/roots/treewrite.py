@@ -68,7 +68,7 @@ class TreeWriter:
             self._sites.prepare(batch.name, root, batch.entries, known, store)
 
     def drop_prepared(self) -> None:
-        """What was prepared is not wanted any more."""
+        """Discard what was prepared."""
         self._sites.drop()
 
     def write(
@@ -79,10 +79,10 @@ class TreeWriter:
         moves: Sequence[Move] = (),
     ) -> Written:
         """
-        Make the tree what it should be at these paths.
+        Make the tree match at these paths.
 
-        @param wanted: C{None} for what should not be there.
-        @param moves: directories among them that moved whole.
+        @param wanted: path to the wanted entry; C{None} for nothing.
+        @param moves: directories among them that moved as a whole.
         """
         done = Written()
         self._root.fs.forget()

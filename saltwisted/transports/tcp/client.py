@@ -145,7 +145,7 @@ class TcpRequests:
                 deferred.errback(TransportClosed(why))
 
     def close(self) -> None:
-        """Disconnect; what is not answered fails with L{TransportClosed}. Idempotent."""
+        """Disconnect; unanswered requests fail with L{TransportClosed}. Idempotent."""
         self._closed = True
         if self._connecting is not None:
             self._connecting.cancel()

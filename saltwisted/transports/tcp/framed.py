@@ -137,9 +137,7 @@ class Listening:
         self.port = port
 
     def bind(self, build: Callable[[], Protocol]) -> None:
-        """
-        @raises CannotListenError: the port is taken.
-        """
+        """@raises CannotListenError: the port is in use."""
         factory: Any = Factory.forProtocol(build)
         factory.noisy = False
         if self._tls is not None:
@@ -151,7 +149,7 @@ class Listening:
         self.port = self._port.getHost().port
 
     def close(self) -> None:
-        """Let nobody in any more. Idempotent."""
+        """Accept no more connections. Idempotent."""
         port, self._port = self._port, None
         if port is not None:
             closed = port.stopListening()

@@ -51,7 +51,7 @@ class _Subscriber(Framed):
         self.ours = False
 
     def connectionMade(self) -> None:
-        """Listen to how much it reads; with TLS it is one of us when it has shown who it is."""
+        """Watch how much it reads. With TLS, it counts once its handshake is complete."""
         super().connectionMade()
         self.transport.registerProducer(self, True)
         if not self._server.tls:
@@ -63,7 +63,7 @@ class _Subscriber(Framed):
             self._server._come(self)
 
     def frame(self, frame: Frame) -> None:
-        """It says who it is."""
+        """It identifies itself."""
         self._server._announced(self, frame.body)
 
     def refuse(self, why: str) -> None:
@@ -71,7 +71,7 @@ class _Subscriber(Framed):
         self.abort()
 
     def send(self, data: bytes) -> None:
-        """Send now, or when it has read what came before."""
+        """Send now, or when it has read what was sent before."""
         if self.gone:
             return
         if not self._paused:
@@ -166,14 +166,14 @@ class TcpPublishServer:
 
     @property
     def addresses(self) -> set[str]:
-        """From where there are connections."""
+        """The addresses of the connections."""
         return {one.peer.removeprefix("::ffff:") for one in self._connections}
 
     def listen(self) -> None:
         """
         Bind.
 
-        @raises CannotListenError: the port is taken.
+        @raises CannotListenError: the port is in use.
         """
         self._listening.bind(self._build)
         let_go(
@@ -189,7 +189,7 @@ class TcpPublishServer:
 
     def publish(self, payload: bytes, topics: Sequence[bytes] | None = None) -> None:
         """
-        Send to all, or to those of these topics and to those who have not said who they are.
+        Send to all, or to those with these topics and to those that have not identified themselves.
         """
         wanted = None if topics is None or self._broadcast in topics else frozenset(topics)
         frame = encode_frame(payload)

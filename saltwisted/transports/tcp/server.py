@@ -51,7 +51,7 @@ class _Answer:
             connection.answered(self._size)
 
     def forget(self) -> None:
-        """There will be no answer; said in whatever thread noticed."""
+        """There will be no answer. May be called in any thread."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.forgotten(self._size)
@@ -73,7 +73,7 @@ class _Asking(Framed):
         self._unread = 0
 
     def dataReceived(self, data: bytes) -> None:
-        """Take frames out of it, as long as there is room for what is not whole yet."""
+        """Extract frames, as long as there is room for incomplete ones."""
         super().dataReceived(data)
         unread = 0 if self.gone else self._reader.unread
         self._server.unread += unread - self._unread
@@ -98,7 +98,7 @@ class _Asking(Framed):
         self.go_on()
 
     def go_on(self) -> None:
-        """Have answered what may be; read on if there is room."""
+        """Process the requests that are allowed now; read on if there is room."""
         server = self._server
         while self._waiting and not self.gone and self._open < server.per_client:
             if server.is_busy:
@@ -239,7 +239,7 @@ class TcpRequestServer:
         Bind and serve.
 
         @param handler: see L{IRequestServer.listen}.
-        @raises CannotListenError: the port is taken.
+        @raises CannotListenError: the port is in use.
         """
         self._handler = handler
         self._listening.bind(lambda: _Asking(self))

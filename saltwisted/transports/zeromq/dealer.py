@@ -195,7 +195,7 @@ class DealerClient:
                 self._start(frame, deferred, until - self._reactor.seconds())
 
     def close(self) -> None:
-        """Close all sockets; what is not answered fails with L{TransportClosed}. Idempotent."""
+        """Close all sockets; unanswered requests fail with L{TransportClosed}. Idempotent."""
         self._closed = True
         if self._tidying is not None:
             self._tidying.cancel()

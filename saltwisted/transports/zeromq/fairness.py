@@ -158,7 +158,7 @@ class FairConnection(ZmqConnection):
         """
         Bind, and return the TCP port.
 
-        @raises zmq.ZMQError: the address is taken or not ours.
+        @raises zmq.ZMQError: the address is in use, or not local.
         """
         self.addEndpoints([ZmqEndpoint(ZmqEndpointType.bind, address)])
         self._wake()

@@ -95,7 +95,7 @@ class PubServer:
         """
         Bind.
 
-        @raises zmq.ZMQError: the port is taken.
+        @raises zmq.ZMQError: the port is in use.
         """
         self._retry = None
         connection = FairConnection(

@@ -131,7 +131,7 @@ class RouterServer:
         Bind and serve.
 
         @param handler: see L{IRequestServer.listen}.
-        @raises zmq.ZMQError: the port is taken.
+        @raises zmq.ZMQError: the port is in use.
         """
         self._handler = handler
         self._bind()
