@@ -35,10 +35,11 @@ QUICK = 1.5
 Seconds of CPU; what grows with the square takes minutes. What takes longer than this is compared
 with a quarter of itself on the same machine, as fast or slow as that is just now.
 """
-GROWTH = 8
+GROWTH = 11
 """
 How much longer than a quarter the whole may take: four times is what is claimed, and what grows
-with the square takes sixteen times.
+with the square takes sixteen times. On a busy machine the whole, which fits into no cache, has
+taken more than eight.
 """
 
 
@@ -151,7 +152,7 @@ class SizeLaws(SynchronousTestCase):
         whole = cpu(lambda: work(make(LENGTH)))
         if whole > QUICK:
             quarter = min(cpu(lambda: work(make(LENGTH // 4))) for _ in range(3))
-            whole = min(whole, cpu(lambda: work(make(LENGTH))))
+            whole = min(whole, *(cpu(lambda: work(make(LENGTH))) for _ in range(2)))
             self.assertLess(whole, GROWTH * quarter, name)
 
     def test_targets(self) -> None:
