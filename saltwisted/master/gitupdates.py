@@ -67,6 +67,9 @@ class Watched:
 
     @ivar shared: its name on all nodes of a cluster.
     @ivar state: what the worker has reported about it.
+    @ivar mark: the mark of the last fetch, by which the worker knows that there is nothing new;
+        C{b""} if the worker has to compare everything.
+    @ivar many: whether the worker may make one pack of many.
     @ivar fetched: when a fetch last succeeded, in seconds since 1970; 0 if none has since the
         start.
     @ivar told: what was already reported about refs that are not served: ref to its object.
@@ -78,6 +81,8 @@ class Watched:
     remotes: list[GitRemote]
     state: Mapping[str, Any] = field(factory=dict, repr=False)
     repository: Repository | None = None
+    mark: bytes = field(default=b"", repr=False)
+    many: bool = True
     tips: dict[str, Tip] = field(factory=dict, repr=False)
     error: str = ""
     failures: int = 0
@@ -348,7 +353,7 @@ class GitUpdates:
         let_go(self._fetch(watched), self.log, "gitfs: a fetch has failed")
 
     async def _fetch(self, watched: Watched) -> None:
-        before = {ref: tip.commit for ref, tip in watched.tips.items()}
+        before = watched.tips
         try:
             answer = await self._sharing.fetch(
                 watched.shared, watched.damaged, lambda: self._ask(watched)
@@ -365,8 +370,13 @@ class GitUpdates:
                 self._serve(watched, answer["state"])
         elif known:
             self._came(watched, answer)
-        refs = {ref: tip.commit for ref, tip in watched.tips.items() if tip.commit}
-        outcome: dict[str, Any] = {"changed": changed(before, refs), "refs": refs}
+        # As long as nothing changes, it is no matter how many refs there are
+        is_same = watched.tips is before
+        refs = _commits(watched.tips) if watched.now or not is_same else {}
+        outcome: dict[str, Any] = {
+            "changed": {} if is_same else changed(_commits(before), refs),
+            "refs": refs,
+        }
         outcome |= {name: answer[name] for name in ("error", "nodes") if name in answer}
         if watched.refused:
             outcome["refused"] = watched.refused
@@ -395,16 +405,19 @@ class GitUpdates:
             self._wait(watched)
 
     async def _ask(self, watched: Watched) -> Any:
-        request = self.request(watched.shared)
+        request = self.request(watched.shared, watched.many)
         looking = request["seconds"] if watched.remotes[0].verify else 0.0
         had = watched.state
         request["had"] = [had["at"], len(had["large"])] if "at" in had else []
+        request |= {"repo": had.get("repo", ""), "mark": watched.mark, "one": watched.many}
+        watched.mark = b""
         call = (FETCH_ENTRY, request, request["seconds"] + looking + PATIENCE)
         self._counters["git:fetches"] += 1
         if watched.failures:
             answer = await self._doubtful.run(self._worker.call, *call)
         else:
             answer = await self._worker.call(*call)
+        watched.mark, watched.many = answer.get("mark", b""), answer.get("many", True)
         return {**answer, "state": had} if answer.get("same") else answer
 
     def _failed(self, watched: Watched, text: str) -> None:
@@ -477,8 +490,12 @@ class GitUpdates:
 
     # -- what other nodes have to do with it (L{saltwisted.commits.IGitUpdates})
 
-    def request(self, shared: str) -> dict[str, Any]:
-        """How a worker is asked to fetch one."""
+    def request(self, shared: str, keep: bool = True) -> dict[str, Any]:
+        """
+        How a worker is asked to fetch one.
+
+        @param keep: whether it has to know what is to be in a repository that it makes anew.
+        """
         watched = self.copies.named(shared)
         return {
             "do": "fetch",
@@ -490,7 +507,7 @@ class GitUpdates:
             "now": self._now(),
             "fresh": watched.damaged,
             "hold": self._sharing.holds,
-            "keep": self._source.kept(watched.folder) if self._source is not None else [],
+            "keep": self._source.kept(watched.folder) if self._source is not None and keep else [],
         }
 
     def ask(self, shared: str) -> Awaitable[Any]:
@@ -544,7 +561,7 @@ class GitUpdates:
         return {
             "remotes": {
                 watched.shown: {
-                    "refs": {ref: tip.commit for ref, tip in watched.tips.items() if tip.commit},
+                    "refs": _commits(watched.tips),
                     "fetched": watched.fetched,
                     "error": watched.error,
                     "since": watched.since if watched.error else 0.0,
@@ -584,6 +601,10 @@ def _is_wanted(remote: GitRemote, ref: str) -> bool:
             name for each in wanted if each for name in (each, f"origin/{each}")
         }
     return bool(mapping.environments(remote, {ref: Tip("", "", "")}))
+
+
+def _commits(tips: Mapping[str, Tip]) -> dict[str, str]:
+    return {ref: tip.commit for ref, tip in tips.items() if tip.commit}
 
 
 def _together(sentences: Iterable[str]) -> str:

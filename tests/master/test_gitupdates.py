@@ -347,6 +347,37 @@ class UpdateTests(UpdatesTestCase):
         self.assertEqual(self.successResultOf(asked)["/one"]["changed"], {})
         self.assertEqual(self.events, [])
 
+    def test_mark(self) -> None:
+        """
+        The mark of a fetch is given to the next one; after a failure there is none. What has to be
+        kept is said only where a repository may be made anew.
+        """
+        self.started()
+        self.source.on_keep(lambda folder: ["k" * 40])
+
+        def asked(answer: Any) -> tuple[Any, ...]:
+            maybeDeferred(self.updates.update, ["/one"])
+            ((request, _),) = self.worker.fetches
+            self.worker.answer("/one", answer)
+            known = request["repo"], request["mark"], request["one"]
+            return (*known, "k" * 40 in request["keep"])
+
+        same = {"same": True, "mark": b"m", "many": False}
+        found = [asked(same), asked(same), asked(RemoteError("WorkerDied", "died")), asked(same)]
+        found += [asked({**same, "many": True}), asked(same)]
+
+        self.assertEqual(
+            found,
+            [
+                ("repo.1", b"", True, True),
+                ("repo.1", b"m", False, False),
+                ("repo.1", b"m", False, False),
+                ("repo.1", b"", False, False),
+                ("repo.1", b"m", False, False),
+                ("repo.1", b"m", True, True),
+            ],
+        )
+
     def test_after_the_push(self) -> None:
         """Who asks while a fetch runs waits for one that begins later; all who do share it."""
         self.started()

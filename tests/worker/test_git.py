@@ -75,7 +75,7 @@ class FetchTests(FetchTestCase):
         """What is new is one more pack, and a deleted branch is gone (pains-next 3.11)."""
         self.repo.git("branch", "old")
         one = self.fetch()
-        self.assertEqual(self.fetch(), one)
+        self.assertEqual(self.fetch()["state"], one["state"])
         second = self.repo.commit({"top.sls": b"2"})
         self.repo.git("branch", "-D", "old")
 
@@ -188,7 +188,8 @@ class FetchTests(FetchTestCase):
         state = self.fetch()["state"]
         had = [state["at"], len(state["large"])]
 
-        self.assertEqual(self.fetch(had=had), {"same": True, "locks": []})
+        answer = self.fetch(had=had)
+        self.assertEqual((answer["same"], answer["locks"], "state" in answer), (True, [], False))
         self.assertEqual(self.fetch(had=[])["state"], state)
         second = self.repo.commit({"top.sls": b"2"})
         self.assertEqual(self.refs(self.fetch(had=had, now=state["at"] + 1)), {MASTER: second})
@@ -212,6 +213,87 @@ class FetchTests(FetchTestCase):
                 self.assertEqual(
                     program.run(args, program.environment({}), seconds=30), b"1", (harm, kind)
                 )
+
+    def known(self, **more: Any) -> bool:
+        """Whether a fetch finds nothing new without a look at what there is."""
+        knows, looked = {**(more if "repo" in more else self.knows), **more}, list[str]()
+        real = repository.state_of
+        self.patch(repository, "state_of", lambda folder: (looked.append(folder), real(folder))[1])
+        answer = self.fetch(**knows)
+        self.assertNotIn("error", answer)
+        self.patch(repository, "state_of", real)
+        return bool(answer.get("same")) and not looked
+
+    @property
+    def knows(self) -> dict[str, Any]:
+        """What a master knows after two fetches."""
+        state = self.fetch()["state"]
+        answer = self.fetch(had=[state["at"], len(state["large"])])
+        return {
+            "had": [state["at"], len(state["large"])],
+            "repo": state["repo"],
+            "mark": answer["mark"],
+        }
+
+    def test_mark(self) -> None:
+        """
+        A mark says that a remote has nothing new, until the remote, its repository here, or what is
+        asked is another.
+        """
+        knows = self.knows
+        pack = next(Path(self.cache, knows["repo"], "objects/pack").glob("*.pack"))
+
+        def push() -> None:
+            self.repo.commit({"top.sls": b"2"})
+
+        def branch() -> None:
+            self.repo.git("branch", "other")
+
+        def touch() -> None:
+            os.utime(pack, (1, 1))
+
+        def again() -> None:
+            self.fetch(fresh=True)
+
+        self.assertTrue(self.known())
+        for more in ({"mark": b""}, {"refspecs": ["+refs/heads/*:refs/remotes/origin/*"]}):
+            self.assertFalse(self.known(**more), more)
+        for change in (push, branch, touch, again):
+            knows = self.knows
+            self.assertTrue(self.known(**knows), change)
+            change()
+            self.assertFalse(self.known(**knows), change)
+            self.assertTrue(self.known(), change)
+
+    def test_mark_and_branches(self) -> None:
+        """
+        Who has a mark makes as many calls to learn that nothing is new with 500 branches as with
+        few (pains-next 3.8).
+        """
+
+        def calls() -> int:
+            knows, count = self.knows, 0
+
+            def note(frame: Any, event: str, arg: Any) -> None:
+                nonlocal count
+                count += event in ("call", "c_call")
+
+            # In how many pieces it comes is the system's choice
+            self.patch(program, "_pump", _at_once)
+            sys.setprofile(note)
+            try:
+                answer = self.fetch(**knows)
+            finally:
+                sys.setprofile(None)
+            self.assertTrue(answer["same"])
+            return count
+
+        few = calls()
+        rows = "".join(f"create refs/heads/b{number} {self.first}\n" for number in range(500))
+        self.repo.git("update-ref", "--stdin", data=rows.encode())
+
+        # Some are those that look for the end of a process; each branch took twenty
+        self.assertLess(abs(calls() - few), 100)
 
     def test_large(self) -> None:
         """Large objects are known by their sizes, also those of later packs."""
@@ -287,6 +369,12 @@ class FetchTests(FetchTestCase):
             f"{self.first}:top.sls",
         ]
         self.assertEqual(program.run(args, program.environment({}), seconds=30), b"1")
+
+
+def _at_once(process: Any, stdin: bytes, sink: Any, seconds: float) -> tuple[bytes, bool]:
+    """As L{program._pump}, in one piece."""
+    sink(process.stdout.read())
+    return process.stderr.read(), True
 
 
 class KilledTests(FetchTestCase):
@@ -368,6 +456,26 @@ class KilledTests(FetchTestCase):
             thread.join()
 
         self.assertEqual([self.refs(each) for each in answers], [{MASTER: self.first}] * 8)
+
+    def test_limits(self) -> None:
+        """
+        What git starts has limits, and this process has its own again, whoever sees to the end of
+        the two.
+        """
+        alias = "!cat /proc/self/limits"
+        for in_group in (False, True):
+            self.patch(program, "in_group", in_group)
+            had = Path("/proc/self/limits").read_text()
+            environ = program.environment({}, settings={"alias.limits": alias})
+            process = program.start(["limits"], environ, most=12345)
+            with process:
+                said = process.communicate(timeout=60)[0].decode()
+
+            soft = {line[:25].strip(): line[26:47].strip() for line in said.splitlines()}
+            self.assertEqual(soft["Max core file size"], "0")
+            self.assertEqual(soft["Max file size"], "12345")
+            self.assertEqual(soft["Max data size"], str(program.most_memory()))
+            self.assertEqual(Path("/proc/self/limits").read_text(), had)
 
     def test_too_long(self) -> None:
         """A git that does not end is killed with all that it has started, and is told."""

@@ -65,7 +65,7 @@ class OpenPGPTests(SignedTestCase):
         answer = self.fetch()
         self.assertEqual(self.refs(answer), {MASTER: good})
         self.assertEqual(answer["state"]["refused"][MASTER][0], bad)
-        self.assertEqual(self.fetch(), answer)
+        self.assertEqual(self.fetch()["state"], answer["state"])
         better = self.signers.commit(self.repo, {"a": b"3"}, self.fred)
 
         answer = self.fetch()

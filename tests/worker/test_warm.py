@@ -4,6 +4,7 @@ The warm parent as a process: how it ends.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -135,14 +136,19 @@ class OrphanTests(SynchronousTestCase):
 class KillTests(SynchronousTestCase):
     """What a daemon has killed."""
 
-    def test_has_no_group_yet(self) -> None:
-        """A child that has just been forked is still in its parent's group, and is killed too."""
+    def parent(self) -> WarmParent:
+        """One in this process."""
         link, other = socket.socketpair()
         self.addCleanup(link.close)
         self.addCleanup(other.close)
         parent = WarmParent(link)
         self.addCleanup(os.close, parent._wake_read)
         self.addCleanup(os.close, parent._wake_write)
+        return parent
+
+    def test_has_no_group_yet(self) -> None:
+        """A child that has just been forked is still in its parent's group, and is killed too."""
+        parent = self.parent()
         child = subprocess.Popen(["sleep", "600"])
         self.addCleanup(child.wait)
         self.addCleanup(child.kill)
@@ -153,3 +159,47 @@ class KillTests(SynchronousTestCase):
         parent._kill({"do": "kill", "n": 7, "signal": signal.SIGKILL, "group": True})
 
         self.assertEqual(child.wait(PATIENCE), -signal.SIGKILL)
+
+    def test_what_it_has_started(self) -> None:
+        """
+        A program that a killed child has started is killed as well; one that a job has started goes
+        on, and so does one of a child that has just ended.
+        """
+        for bound, ending, goes in ((True, 9, True), (False, 9, False), (True, 0, False)):
+            parent = self.parent()
+            ready, write = os.pipe()
+            code = (
+                "import os, signal, subprocess, sys;"
+                " other = subprocess.Popen(['sleep', '600'], stdin=0, stdout=0, stderr=0);"
+                f" os.write({write}, other.pid.to_bytes(8, 'big'));"
+                f" {ending} and os.kill(os.getpid(), {ending}); os._exit(0)"
+            )
+            child = subprocess.Popen(
+                [sys.executable, "-c", code],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[write],
+                start_new_session=True,
+            )
+            os.close(write)
+            other = int.from_bytes(os.read(ready, 8), "big")
+            os.close(ready)
+            process = os.pidfd_open(other)
+            self.addCleanup(os.close, process)
+            self.addCleanup(self.end, process)
+            os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+            parent._children[child.pid] = 7
+            if bound:
+                parent._bound.add(child.pid)
+
+            parent._reap()
+            child.returncode = 0
+
+            poll = select.poll()
+            poll.register(process, select.POLLIN)
+            self.assertEqual(bool(poll.poll(PATIENCE * 1000 if goes else 0)), goes, (bound, ending))
+            self.assertEqual(parent._children, {})
+
+    def end(self, process: int) -> None:
+        """Kill it, if it runs."""
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(process, signal.SIGKILL)

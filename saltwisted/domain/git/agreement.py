@@ -152,13 +152,15 @@ def objects_in(state: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-def carried(fetched: Mapping[str, Any], served: Mapping[str, Any]) -> dict[str, Any]:
+def carried(fetched: Mapping[str, Any], served: Mapping[str, Any]) -> Mapping[str, Any]:
     """
     What a holder makes of a fetch: a rollback stays until the remote has something new, or somebody
     else may sign.
 
     @param served: what was served until now.
     """
+    if fetched is served:
+        return served
     state = {name: value for name, value in fetched.items() if name != BACK}
     same = _commits(fetched) == _commits(served)
     if served.get(BACK) and same and fetched.get("verify") == served.get("verify"):
@@ -192,4 +194,7 @@ def is_new(
     @param served: the state that it serves, which is version C{ours}.
     @param newest: the highest version that it has heard of.
     """
-    return ours == NONE or newest > ours or content(fetched) != content(served)
+    if ours == NONE or newest > ours:
+        return True
+    # If there was nothing new, it is no matter how many refs there are
+    return fetched is not served and content(fetched) != content(served)

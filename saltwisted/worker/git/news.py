@@ -7,8 +7,9 @@ nothing: then git looks through what is there already, in a process of its own.
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -22,16 +23,15 @@ _PACK, _INDEX = b"PACK\0\0\0\2", b"\377tOc\0\0\0\2"
 
 def heard(
     repo: str, request: Mapping[str, Any], environ: Mapping[str, str], seconds: float
-) -> dict[str, str] | None:
+) -> bytes | None:
     """
-    The refs that there would be after a fetch; C{None} where only a fetch can say.
+    What a remote says of its refs, as it says it; C{None} if that is too much.
 
     @param repo: the repository that it is fetched into; nothing is written to it.
     @param request: C{url} and C{refspecs}.
     @raises GitError: the remote cannot be asked.
     """
-    refspecs = list(request["refspecs"])
-    kinds = ["--heads", "--tags"] if is_narrow(refspecs) else []
+    kinds = ["--heads", "--tags"] if is_narrow(request["refspecs"]) else []
     args = ["--git-dir", repo, "ls-remote", "--quiet", "--refs", *kinds]
     pieces: list[bytes] = []
     left = MOST_TOLD
@@ -43,13 +43,50 @@ def heard(
             pieces.append(data)
 
     program.run([*args, "--", request["url"]], environ, seconds=seconds, sink=sink)
-    if left <= 0:
-        return None
+    return b"".join(pieces) if left > 0 else None
+
+
+def after_fetch(said: bytes, refspecs: Iterable[str]) -> dict[str, str] | None:
+    """The refs that there would be after a fetch; C{None} where only a fetch can say."""
     told = {}
-    for line in b"".join(pieces).decode(errors="surrogateescape").splitlines():
+    for line in said.decode(errors="surrogateescape").splitlines():
         oid, _, ref = line.partition("\t")
         told[ref] = oid
     return tracked(told, refspecs)
+
+
+def on_disk(folder: str, state: str, repo: str) -> list[Any]:
+    """
+    What tells the files of a remote from what they were: none of them was written since, if this is
+    the same.
+
+    @param folder: of the remote.
+    @param state: the name of the file that says what counts.
+    @param repo: the name of the repository.
+    """
+    packs = os.path.join(folder, repo, "objects/pack")
+    found: list[Any] = []
+    with suppress(OSError), os.scandir(packs) as entries:
+        info = os.stat(os.path.join(folder, state))
+        found = [repo, info.st_ino, info.st_size, info.st_mtime_ns]
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            info = entry.stat()
+            found += [entry.name, info.st_ino, info.st_size, info.st_mtime_ns]
+    return found
+
+
+def mark_of(request: Mapping[str, Any], said: bytes | None, disk: Sequence[Any]) -> bytes:
+    """
+    What a fetch was asked, what it heard and what was on disk, in few bytes; C{b""} where that is
+    not all known.
+
+    @param said: as of L{heard}.
+    @param disk: as of L{on_disk}.
+    """
+    if said is None or not disk:
+        return b""
+    asked = [request.get(name) for name in ("url", "refspecs", "pins")]
+    return hashlib.sha256(repr([asked, disk]).encode() + said).digest()
 
 
 def is_whole(repo: str, oids: Iterable[str]) -> bool:

@@ -19,8 +19,8 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import unquote
 
@@ -59,6 +59,11 @@ Password*"@$SALTWISTED_GIT_HOST'"*) printf '%s\\n' "$SALTWISTED_GIT_PASSWORD" ;;
 esac
 """
 """What git and ssh ask; it answers for one host only."""
+in_group = False
+"""
+Whether what is started here ends when this process is killed, since whoever made this one sees to
+that (L{saltwisted.worker.process.warm}).
+"""
 _PR_SET_PDEATHSIG = 1
 _NO_COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
 
@@ -242,31 +247,50 @@ def start(
     @param silent: whether what it says about it is of no interest.
     @raises GitError: it cannot be run.
     """
-    memory = most_memory()
-    # Looked up here: what runs between fork and exec copies each page that it touches
-    prctl, setrlimit = ctypes.CDLL(None).prctl, resource.setrlimit
-
-    def limit() -> None:
-        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        setrlimit(resource.RLIMIT_CORE, (0, 0))
-        setrlimit(resource.RLIMIT_DATA, (memory, memory))
-        if most:
-            setrlimit(resource.RLIMIT_FSIZE, (most, most))
-
+    limits = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_DATA: most_memory(),
+        **({resource.RLIMIT_FSIZE: most} if most else {}),
+    }
     try:
-        return subprocess.Popen(
-            ["git", *args],
-            env=dict(environ),
-            stdin=subprocess.PIPE if asked else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL if silent else subprocess.PIPE,
-            cwd="/",
-            preexec_fn=limit,
-        )
+        with _lowered(limits):
+            return subprocess.Popen(
+                ["git", *args],
+                env=dict(environ),
+                stdin=subprocess.PIPE if asked else subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL if silent else subprocess.PIPE,
+                cwd="/",
+                # Without a function in between no copy of this process is made first: that would
+                # take twice as long as all the rest
+                preexec_fn=None if in_group else _bound(),
+            )
     except FileNotFoundError:
         raise GitError("the program git is missing: install the package git") from None
     except OSError as error:
         raise GitError(f"git cannot be started: {error.strerror}") from error
+
+
+def _bound() -> Callable[[], None]:
+    """What makes a program end with the process that starts it."""
+    # Looked up here: what runs between fork and exec copies each page that it touches
+    prctl = ctypes.CDLL(None).prctl
+    return lambda: prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+@contextmanager
+def _lowered(limits: Mapping[int, int]) -> Iterator[None]:
+    """What is started meanwhile has these limits, and this process the ones that it had."""
+    had = {which: resource.getrlimit(which) for which in limits}
+    try:
+        for which, most in limits.items():
+            hard = had[which][1]
+            least = most if hard == resource.RLIM_INFINITY else min(most, hard)
+            resource.setrlimit(which, (least, hard))
+        yield
+    finally:
+        for which, pair in had.items():
+            resource.setrlimit(which, pair)
 
 
 def most_memory() -> int:

@@ -181,7 +181,10 @@ class Fetch:
         C{keep} are objects that a copy is to have though nothing that counts leads to them. With
         C{verify} only what was signed by one of C{signers} counts
         (L{saltwisted.worker.git.signatures}); C{pins} are commits of the configuration.
+        A C{mark} is that of the fetch before, of the repository C{repo}.
     @ivar state: what counts now, as far as that is known.
+    @ivar mark: what the next fetch knows by that there is nothing new; C{b""} if it cannot.
+    @ivar is_known: whether this one has: then C{state} is empty.
     @ivar is_less: whether something counts no more that did when the fetch began, whatever the
         remote says.
     """
@@ -193,27 +196,34 @@ class Fetch:
         self._judge: Judge | None = None
         self.locks: list[str] = []
         self.state: dict[str, Any] = {}
-        self.is_less = False
+        self.mark = b""
+        self.is_known = self.is_less = False
         self._less: dict[str, Any] = {}
+        self._said: bytes | None = None
 
     def run(self) -> dict[str, Any]:
         """
         Fetch, and have the new state count.
 
+        @return: it; nothing if L{is_known}.
         @raises GitError: it failed, and the old one counts.
         @raises OSError: the disk has refused.
         """
         quarantine = ""
+        # Whoever is asked may say nothing for minutes: the lock is for what is done here
+        self._until = time.monotonic() + self._seconds
+        if self._nothing_is_new():
+            self.is_known = True
+            return {}
         try:
             with locked(self._folder):
                 self.state = self._state()
                 self.locks = sweep(self._folder, str(self.state.get("repo", "")), self._keeps())
                 if self._request.get("verify") and not self._request.get("copy"):
                     self._begin_judging()
+                    self._until = time.monotonic() + self._seconds
                 fresh = self._request.get("fresh")
                 repo = "" if fresh else str(self.state.get("repo", ""))
-            # Whoever is asked may say nothing for minutes: the lock is for what is done here
-            self._until = time.monotonic() + self._seconds
             if repo and self._has_all(repo):
                 return self.state
             with locked(self._folder):
@@ -281,7 +291,7 @@ class Fetch:
         self, quarantine: str, refs: dict[str, str], before: dict[str, Any], is_fresh: bool
     ) -> dict[str, Any]:
         """Put into the repository what has come, and have it count, or be kept for later."""
-        packs = self._packs(quarantine)
+        packs = _packs(quarantine)
         state = before
         if is_fresh:
             state = {"repo": self._fresh(), "refs": {}, "large": {}}
@@ -386,21 +396,49 @@ class Fetch:
         shutil.rmtree(quarantine, ignore_errors=True)
         self._held.close()
 
+    def _nothing_is_new(self) -> bool:
+        """
+        Whether a remote says what it said before, and nobody has written here since. How many refs
+        it has is no matter.
+        """
+        request = self._request
+        mark, repo = request.get("mark"), str(request.get("repo") or "")
+        if not mark or not repo or any(request.get(name) for name in ("fresh", "copy", "verify")):
+            return False
+        self._listen(repo)
+        if news.mark_of(request, self._said, news.on_disk(self._folder, STATE, repo)) != mark:
+            return False
+        self.mark = mark
+        return True
+
+    def _listen(self, repo: str) -> bytes | None:
+        """What the remote says of its refs."""
+        if self._said is None:
+            request, environ = self._reach()
+            path = os.path.join(self._folder, repo)
+            left = math.ceil(self._until - time.monotonic())
+            try:
+                self._said = news.heard(path, request, environ, left)
+            except GitError as error:
+                raise GitError(explain(error.text, request)) from None
+        return self._said
+
     def _has_all(self, repo: str) -> bool:
         """Whether all that the remote has counts already. Nothing is made to find that out."""
         if self._request.get("copy"):
             return False
-        request, environ = self._reach()
+        said = self._listen(repo)
+        told = None if said is None else news.after_fetch(said, self._request["refspecs"])
         path, had = os.path.join(self._folder, repo), _seen(self.state)
-        try:
-            told = news.heard(path, request, environ, self._seconds)
-        except GitError as error:
-            raise GitError(explain(error.text, request)) from None
+        disk = news.on_disk(self._folder, STATE, repo)
         if told != had or not news.is_whole(path, had.values()):
             return False
         with locked(self._folder):
             self.state = {**self._is_still(repo), **self._less}
-            return self._is_same(had, self.state)
+            same = self._is_same(had, self.state)
+            if same and disk == news.on_disk(self._folder, STATE, repo):
+                self.mark = news.mark_of(self._request, said, disk)
+            return same
 
     def _reach(self) -> tuple[dict[str, Any], dict[str, str]]:
         """How the remote is reached, and the environment of a git that reaches it."""
@@ -425,7 +463,7 @@ class Fetch:
         try:
             program.run(args, environ, seconds=left, most=most)
         except GitError as error:
-            if most and self._reached(quarantine, most):
+            if most and _reached(quarantine, most):
                 raise GitError(f"the remote sent more than {most >> 20} MiB in one fetch") from None
             raise GitError(explain(error.text, request)) from None
         found = packed_refs(quarantine)
@@ -433,18 +471,6 @@ class Fetch:
         if len(refs) > MOST_REFS:
             raise GitError(f"the remote has {len(refs)} refs; at most {MOST_REFS} are accepted")
         return refs
-
-    def _reached(self, quarantine: str, most: int) -> bool:
-        """Whether a file has become as large as one may be."""
-        folder = os.path.join(quarantine, "objects/pack")
-        return any(
-            os.path.getsize(os.path.join(folder, each)) >= most for each in os.listdir(folder)
-        )
-
-    def _packs(self, quarantine: str) -> list[str]:
-        folder = os.path.join(quarantine, "objects/pack")
-        names = os.listdir(folder)
-        return sorted(name[:-5] for name in names if name.endswith(".pack"))
 
     def _large(self, quarantine: str, packs: Sequence[str]) -> dict[str, int]:
         """The large objects of new packs, with their sizes."""
@@ -501,6 +527,17 @@ class Fetch:
                         os.close(fd)
                     os.rename(os.path.join(source, name), os.path.join(target, name))
         sync(target)
+
+
+def _reached(quarantine: str, most: int) -> bool:
+    """Whether a file has become as large as one may be."""
+    folder = os.path.join(quarantine, "objects/pack")
+    return any(os.path.getsize(os.path.join(folder, each)) >= most for each in os.listdir(folder))
+
+
+def _packs(quarantine: str) -> list[str]:
+    names = os.listdir(os.path.join(quarantine, "objects/pack"))
+    return sorted(name[:-5] for name in names if name.endswith(".pack"))
 
 
 def point(repo: str, refs: Mapping[str, str]) -> None:

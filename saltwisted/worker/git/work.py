@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from saltwisted.domain.git import trees
-from saltwisted.worker.git import packs, repository
+from saltwisted.worker.git import packs, program, repository
 from saltwisted.worker.git.program import GitError
 from saltwisted.worker.git.reading import Objects
 
@@ -29,10 +29,8 @@ DAMAGE = re.compile(
 
 
 def prepare() -> None:
-    """What its children need."""
-    from saltwisted.worker.git import program
-
-    assert program
+    """In the warm parent: when it sees a child killed, it kills what that one has started."""
+    program.in_group = True
 
 
 def serve(request: Mapping[str, Any], daemon: Any = None, facts: Any = None) -> dict[str, Any]:
@@ -58,30 +56,45 @@ def share(request: Mapping[str, Any], daemon: Any = None, facts: Any = None) -> 
 
 
 def _fetch(request: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    @param request: as of a L{repository.Fetch}. C{had} tells the state that whoever asks knows:
+        C{at}, and how many objects are C{large}. With C{one} false many packs stay many.
+    @return: the C{state}, or C{same}; the C{mark} for the next fetch; whether there are
+        C{many} packs, so that the next fetch, or this one, may make them one.
+    """
     fetch = repository.Fetch(request)
     try:
-        state = _fetched(request, fetch)
+        fetch, state = _fetched(request, fetch)
     except (GitError, OSError) as error:
         if not fetch.is_less:
             raise
         text = error.text if isinstance(error, GitError) else str(error)
         return {"error": text, "state": fetch.state, "locks": fetch.locks}
-    if not request.get("hold") and _packs(request["folder"], state) > repository.MANY_PACKS:
+    if fetch.is_known:
+        return {"same": True, "locks": [], "mark": fetch.mark, "many": False}
+    answer: dict[str, Any] = {"locks": fetch.locks, "mark": fetch.mark}
+    packs = _packs(request["folder"], state)
+    if packs > repository.MANY_PACKS and request.get("one", True) and not request.get("hold"):
         state = _in_one(request)
+        answer["mark"] = b""
+    answer["many"] = packs >= repository.MANY_PACKS
     if request.get("had") == [state.get("at"), len(state["large"])]:
         # Of hundreds of branches it takes longer to be told than to be found out
-        return {"same": True, "locks": fetch.locks}
-    return {"state": state, "locks": fetch.locks}
+        return {**answer, "same": True}
+    return {**answer, "state": state}
 
 
-def _fetched(request: Mapping[str, Any], fetch: repository.Fetch) -> dict[str, Any]:
+def _fetched(
+    request: Mapping[str, Any], fetch: repository.Fetch
+) -> tuple[repository.Fetch, dict[str, Any]]:
     try:
-        return fetch.run()
+        return fetch, fetch.run()
     except GitError as error:
         if request.get("fresh") or not DAMAGE.search(error.text):
             raise
         # If the remote is to blame, this fails as well, and changes nothing
-        return repository.Fetch({**request, "fresh": True}).run()
+        again = repository.Fetch({**request, "fresh": True})
+        return again, again.run()
 
 
 def _packs(folder: str, state: Mapping[str, Any]) -> int:

@@ -33,6 +33,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -407,11 +408,18 @@ class WarmParent:
     def _reap(self) -> None:
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:
                 return
-            if pid == 0:
+            if ended is None:
                 return
+            pid = ended.si_pid
+            if pid in self._bound and ended.si_code != os.CLD_EXITED:
+                # It was killed, and could not end what it had started. As long as nobody has waited
+                # for it, this is its group and no other's
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(pid, signal.SIGKILL)
+            _, status = os.waitpid(pid, 0)
             self._bound.discard(pid)
             number = self._children.pop(pid, None)
             if number is not None:
