@@ -1,13 +1,13 @@
 """
 Who may run what: publisher_acl and its blacklist, the rules of logins, and peer rules.
 
-The rules are written as in Salt: a list whose items are patterns of functions
-(for all minions), or maps of one target to such patterns, which may in turn
-restrict arguments. Two things are stricter than in Salt, where they were holes: every
-function of a compound command must be allowed, those that a function calls by
-name included (T-ACL-1), and a target that resolves to nobody is allowed by rules for all minions
-alone (T-ACL-2).
-How a user proves who he is, is not here (L{saltwisted.domain.eauth}, L{saltwisted.master.logins}).
+The rules are written as in Salt: a list whose items are patterns of functions (for all minions), or
+maps of one target to such patterns, which may in turn restrict arguments. Two things are stricter
+than in Salt, where they were holes: every function of a compound command must be allowed, including
+those that a function calls by name (T-ACL-1); and if a target matches nobody, only rules for all
+minions allow it (T-ACL-2).
+
+L{saltwisted.domain.eauth} and L{saltwisted.master.logins} check who a user is.
 """
 
 from __future__ import annotations

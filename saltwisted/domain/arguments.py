@@ -1,9 +1,9 @@
 """
-Arguments as a job carries them, and what a minion makes of them.
+Arguments in the form in which a job carries them, and how a minion interprets them.
 
-Minions read text C{name=value} as a keyword, its value as YAML, and take C{__slot__:} apart when
-a state is called. A master that judges a call (L{saltwisted.domain.nested}) must read it as they
-do, so both read it here.
+Minions read the text C{name=value} as a keyword, with its value as YAML, and expand C{__slot__:}
+when a state is called. A master that checks a call (L{saltwisted.domain.nested}) must read it in
+the same way, so both use this module.
 """
 
 from __future__ import annotations

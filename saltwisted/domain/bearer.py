@@ -1,10 +1,10 @@
 """
-Bearer tokens of OpenID Connect: whether one is whose name it has, and until when.
+Bearer tokens of OpenID Connect: whether one belongs to the user whose name it has, and until when.
 
-Signed JWTs (RFC 7519) in the compact form, RS256 and ES256 alone, by the keys that the provider
-publishes (RFC 7517). What a token says of its own keys is not read. Who fetches keys, and when, is
-L{saltwisted.worker.process.oidc}; how old they may be is decided here. No clock: time is an
-argument.
+These are signed JWTs (RFC 7519) in the compact form, only RS256 and ES256, checked by the keys that
+the provider publishes (RFC 7517). What a token says about its own keys is ignored.
+L{saltwisted.worker.process.oidc} fetches the keys; this module decides how old they may be. No
+clock: time is an argument.
 """
 
 from __future__ import annotations
@@ -37,15 +37,17 @@ _PART = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class BearerError(Exception):
-    """It logs nobody in; the text says why, with nothing of the token but its claims."""
+    """
+    The token logs nobody in; the text says why, and contains nothing of the token but its claims.
+    """
 
 
 @frozen(kw_only=True)
 class Terms:
     """
-    What the site asks of a token.
+    The site's requirements for a token.
 
-    @ivar leeway: seconds that clocks may differ.
+    @ivar leeway: seconds by which clocks may differ.
     """
 
     issuer: str
@@ -57,7 +59,7 @@ class Terms:
 
 @frozen(kw_only=True)
 class Bearer:
-    """A token that was taken apart; nothing of it is proven."""
+    """A parsed token; nothing of it is proven."""
 
     header: Mapping[str, Any]
     claims: Mapping[str, Any]
@@ -68,9 +70,9 @@ class Bearer:
 @frozen(kw_only=True)
 class Holder:
     """
-    Whom a token has proven.
+    The user whose identity a token has proven.
 
-    @ivar until: from when on it means nothing.
+    @ivar until: when the proof expires.
     """
 
     name: str

@@ -2,10 +2,10 @@
 A login by a browser: OpenID Connect's code flow with PKCE (RFC 7636), as far as it can be decided
 without asking anybody.
 
-All that a login has to remember follows from one secret, which the browser keeps in a cookie:
-state, nonce and verifier. So the node that ends a login need not be the one that began it, and
-nothing is kept for logins that never end. Who asks the provider is
-L{saltwisted.worker.process.oidc}; the tokens it gives are judged by L{saltwisted.domain.bearer}.
+Everything that a login must remember is derived from one secret, which the browser keeps in a
+cookie: state, nonce and verifier. So another node than the one that began a login can finish it,
+and nothing is stored for logins that never end. L{saltwisted.worker.process.oidc} talks to the
+provider; L{saltwisted.domain.bearer} checks the provider's tokens.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Flow:
     One login.
 
     @ivar secret: what only the browser knows, as text.
-    @ivar path: where it wants to go.
+    @ivar path: the path to which the browser wants to go.
     """
 
     secret: str = field(repr=False)

@@ -1,9 +1,9 @@
 """
-Logins by a directory (LDAP), the part without a socket: what is asked, and what answers mean.
+Logins through a directory (LDAP), without sockets: the queries, and the meaning of answers.
 
-The options are those of stock's C{salt/auth/ldap.py}, C{auth.ldap.*}. A name that somebody types
-is a value wherever it is put, and never a part of a filter or of a DN. Who asks the directory is
-L{saltwisted.worker.process.ldap}.
+The options are those of stock's C{salt/auth/ldap.py}, C{auth.ldap.*}. A name that a user types is
+always a value, and never a part of a filter or of a DN. L{saltwisted.worker.process.ldap} queries
+the directory.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Entry = tuple[str, Mapping[str, Sequence[str]]]
 
 
 class DirectoryError(Exception):
-    """The directory cannot be asked as the options have it; the text is for the master's log."""
+    """The directory cannot be queried with these options; the text is for the master's log."""
 
 
 @frozen(kw_only=True)
@@ -42,7 +42,7 @@ class Place:
 
 @frozen(kw_only=True)
 class Search:
-    """One question: below where, for what, and which attributes of it."""
+    """One query: the base, the filter, and the wanted attributes."""
 
     base: str
     filter: str
@@ -130,7 +130,7 @@ def closed_by(message: str) -> bool:
 
 
 class Directory:
-    """What the options say, in the form in which it is used."""
+    """The options in the form in which they are used."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         """

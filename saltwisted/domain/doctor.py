@@ -1,9 +1,9 @@
 """
 What is wrong with an installation: rules from facts to findings.
 
-Each rule is a function of plain facts, which L{saltwisted.tools.doctor} gathers. A finding
-has an id that does not change between versions, a severity, the evidence, and the command
-that mends it, so that a person need not look anything up.
+Each rule is a function of plain facts, which L{saltwisted.tools.doctor} gathers. A finding has an
+id that does not change between versions, a severity, the evidence, and the command that fixes it,
+so that nobody has to look anything up.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class Severity(Enum):
 @frozen(kw_only=True)
 class Finding:
     """
-    One thing that is wrong.
+    One problem.
 
     @ivar evidence: what was seen.
-    @ivar command: what mends it; a text to a shell, or C{""} where a person has to decide.
-    @ivar fix: for C{--fix}: C{(word, arguments...)}, for what is safe to do without asking.
+    @ivar command: the fix: a text to a shell, or C{""} if a person has to decide.
+    @ivar fix: for C{--fix}: C{(word, arguments...)}, if it is safe to do without asking.
     """
 
     id: str

@@ -1,13 +1,13 @@
 """
-External authentication: which backends there are, what a login grants, and tokens.
+External authentication: the backends, what a login grants, and tokens.
 
-Pure rules for the option C{external_auth}, in Salt's words. Whether a password is right is judged
-in a worker process (L{saltwisted.worker.process.authwork}); when and how often may be asked, in
-L{saltwisted.master.logins}. What rules allow is in L{saltwisted.domain.acl}, the same for local
+These are pure rules for the option C{external_auth}, in Salt's words. A worker process checks
+passwords (L{saltwisted.worker.process.authwork}); L{saltwisted.master.logins} limits when and how
+often somebody may try. L{saltwisted.domain.acl} says what rules allow, in the same way for local
 users and for logins.
 
 A token is known only by its digest: somebody who reads the store of a master, or a link between
-masters, learns nothing that logs in.
+masters, learns nothing that can be used to log in.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _TOKEN = re.compile(r"[0-9a-f]{32,128}")
 @frozen(kw_only=True)
 class Token:
     """
-    What is kept of a token; never the token itself.
+    What is stored of a token; never the token itself.
 
     @ivar name: the user.
     @ivar start: when it was made, in seconds since 1970.
-    @ivar expire: from when on it is worth nothing.
-    @ivar groups: of the user, when it was made.
-    @ivar rules: what it grants, where C{keep_acl_in_token} is set; else C{None}.
-    @ivar epoch: of the cluster: the removal of a node makes all tokens of before worthless.
+    @ivar expire: when it expires.
+    @ivar groups: the user's groups when it was made.
+    @ivar rules: what it grants, if C{keep_acl_in_token} is set; else C{None}.
+    @ivar epoch: the epoch of the cluster: the removal of a node makes all earlier tokens invalid.
     """
 
     name: str
@@ -92,7 +92,7 @@ class Token:
 @frozen(kw_only=True)
 class Credentials:
     """
-    A user name and a password for one backend, of a form that can be judged at all.
+    A user name and a password for one backend, of a form that can be checked at all.
 
     @ivar code: what a browser has brought from a provider, instead of both.
     """
@@ -106,19 +106,21 @@ class Credentials:
 @frozen(kw_only=True)
 class Proof:
     """
-    What a proof of logins says of a name and a password.
+    The answer of a login backend to a name and a password.
 
-    @ivar ok: it is that user.
-    @ivar groups: of the user, for the rules of groups.
-    @ivar closed: the account may not be used, though the password is right: its tokens end too.
-    @ivar problem: for the master's log, when nobody could have been let in. Never with a secret.
-    @ivar name: the user's name as the one who judges spells it, where that may differ by case
-        from what was typed; C{""} where it is what was typed.
-    @ivar rules: what the one who judges grants him, beside the rules of the options.
-    @ivar until: from when on the proof means nothing, in seconds since 1970; 0: it has no end.
-    @ivar steps: what was asked and what came of it, for a person. Never with a secret.
-    @ivar keep: what is handed in with the next call as the setting C{kept}, such as keys that
-        were fetched; empty where what was handed in goes on to count.
+    @ivar ok: whether it is that user.
+    @ivar groups: the user's groups, for the rules of groups.
+    @ivar closed: whether the account may not be used although the password is right: its tokens end
+        too.
+    @ivar problem: for the master's log, if nobody could have been let in. It never contains a
+        secret.
+    @ivar name: the user's name as the backend spells it, if it may differ by case from what was
+        typed; C{""} if it is what was typed.
+    @ivar rules: what the backend grants, in addition to the rules of the options.
+    @ivar until: when the proof expires, in seconds since 1970; 0: never.
+    @ivar steps: the queries and their results, for display. It never contains a secret.
+    @ivar keep: what the next call gets as the setting C{kept}, such as keys that were fetched;
+        empty if the previous value stays valid.
     """
 
     ok: bool = False

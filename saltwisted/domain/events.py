@@ -1,9 +1,9 @@
 """
 Event tags: how they are built, and which a minion may fire on its master.
 
-Tags are words between slashes, C{salt/job/<jid>/ret/<id>}. The rule for minions (T-EVT-1)
-refuses those by which a master, a job or another minion speaks, and passes
-everything else unchanged, since sites fire tags of their own for their reactors.
+Tags are words between slashes, C{salt/job/<jid>/ret/<id>}. The rule for minions (T-EVT-1) refuses
+tags in the name of a master, a job or another minion, and allows everything else, because sites
+fire tags of their own for their reactors.
 """
 
 from __future__ import annotations

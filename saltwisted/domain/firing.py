@@ -1,10 +1,10 @@
 """
-Which events somebody may fire, by rules of C{'@event'} and the option C{minion_events}.
+Which events a user or minion may fire, by rules of C{'@event'} and the option C{minion_events}.
 
-Salt has no such rules. Here a user whose rules have C{'@event': ['deploy/*']} fires the tags that
-these globs mean, by whichever door, and no others; he needs no other right for C{event.send}. Who
-has no such rule may do what he may in Salt. C{'@event': ['send']} is Salt's own way to allow the
-function of that runner, and so all tags.
+Salt has no such rules. Here a user whose rules have C{'@event': ['deploy/*']} may fire the tags
+that match these globs, through any interface, and no others; no other right is needed for
+C{event.send}. A user without such a rule may do what Salt allows. C{'@event': ['send']} is Salt's
+own way to allow the function of that runner, and so all tags.
 """
 
 from __future__ import annotations

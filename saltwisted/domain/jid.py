@@ -1,9 +1,9 @@
 """
 Job ids: twenty digits of UTC time, and sometimes C{_} and the number of a process.
 
-The form is Salt's own (C{%Y%m%d%H%M%S} and six digits of microseconds). A jid becomes part
-of tags and, in stock tools, of paths: L{is_jid} is therefore the one gate that
-text from outside has to pass. Where jids are stored is not known here.
+The form is Salt's own (C{%Y%m%d%H%M%S} and six digits of microseconds). A jid becomes part of tags
+and, in stock tools, of paths. L{is_jid} is therefore the only check that text from outside has to
+pass. This module does not know where jids are stored.
 """
 
 from __future__ import annotations
@@ -78,12 +78,12 @@ def jid_mark(jid: str) -> int:
 @define
 class JidMaker:
     """
-    Gives out job ids that grow strictly, also when the clock stands still or goes back.
+    Makes job ids that grow strictly, even when the clock stands still or goes back.
 
-    Stock Salt promises that only with C{unique_jid}; a jid that is given out
-    twice would let two jobs share their returns, so here it holds always. The
-    process number is appended with C{unique_jid} alone, as in Salt. In a cluster the last two
-    digits are the node's slot, so that no two nodes ever give out the same.
+    Stock Salt promises that only with C{unique_jid}. A jid that was assigned twice would let two
+    jobs share their returns, so here it always holds. The process number is appended only with
+    C{unique_jid}, as in Salt. In a cluster the last two digits are the node's slot, so that no two
+    nodes ever assign the same.
 
     @ivar suffix: the process number for C{unique_jid}, or C{""}.
     @ivar slot: 0 to 99, or C{None} for a master without peers.

@@ -1,13 +1,13 @@
 """
-Whose a job is: jids that callers choose, and returns that nobody asked for.
+To whom a job belongs: jids that callers choose, and returns that nobody requested.
 
-A batch publishes its parts under one jid. A part is a publication of the same user, function
-and arguments as the first; anything else under a jid that exists would put itself in the place
-of another's job, whose record and returns it would share.
+A batch publishes its parts under one jid. A part is a publication of the same user, function and
+arguments as the first. Anything else under an existing jid would take the place of another job,
+whose record and returns it would share.
 
-A return is never refused: C{salt-call}, a minion's schedule, and one that is quicker than the
-record of its job all look alike. What no record asks for is kept as the minion's claim. Where
-jobs are looked up is not known here.
+A return is never refused: C{salt-call}, a minion's schedule, and a return that is quicker than the
+record of its job all look the same. A return that no record expects is kept as the minion's claim.
+This module does not know where jobs are looked up.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class JobInParts:
     A job under a jid that a caller chose.
 
     @ivar begun: when its first part was published, in seconds since 1970.
-    @ivar minions: of all parts so far.
+    @ivar minions: the minions of all parts so far.
     """
 
     user: str

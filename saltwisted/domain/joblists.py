@@ -1,7 +1,7 @@
 """
-Jobs as lists show them: what Salt's C{jobs.list_jobs} says of the record of each.
+Jobs in lists: what Salt's C{jobs.list_jobs} shows of the record of each.
 
-Where records are kept is not known here.
+This module does not know where records are stored.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Listed:
     One job of a list.
 
     @ivar started: when its record was made, in seconds since 1970.
-    @ivar shown: what is said of it, without its minions. Many lists share it: never change it.
+    @ivar shown: the data of the list, without its minions. Many lists share it: never change it.
     """
 
     jid: str

@@ -1,11 +1,11 @@
 """
-One running job, as the command line sees it: who is expected, and when waiting ends.
+One running job from the command line's point of view: who is expected, and when waiting ends.
 
-It follows stock Salt's client: after C{timeout} seconds without everybody's
-return, those who are missing are asked whether they still run the job
-(C{saltutil.find_job}); answers are awaited for C{gather_job_timeout} seconds, and as
-long as somebody runs it, the question is asked again. Publishing and timers are
-the driver's: events come in by a method with the time, effects go out as values.
+It follows stock Salt's client. If returns are missing after C{timeout} seconds, the missing minions
+are asked whether they still run the job (C{saltutil.find_job}). Answers are awaited for
+C{gather_job_timeout} seconds, and as long as some minion runs it, the question is repeated. The
+driver does the publishing and has the timers: events come in by method calls with the time, effects
+go out as values.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ RETURNED = ("fun", "fun_args", "metadata", "out", "retcode", "return", "success"
 
 @frozen
 class PublishFindJob:
-    """Ask these minions whether they run the job; then say L{RunningJob.asked}."""
+    """Ask these minions whether they run the job; then call L{RunningJob.asked}."""
 
     ids: tuple[str, ...]
 
 
 @frozen
 class Yield:
-    """A return to hand on, the first of its minion."""
+    """A return to pass on, the first of its minion."""
 
     minion_id: str
     data: Mapping[str, Any]
@@ -55,8 +55,8 @@ class RunningJob:
 
     @ivar expected: minions that should return; grows when others are found to run it.
     @ivar accepted: ids that may be asked; C{None} means all.
-    @ivar grace: seconds in which nobody is given up, from the beginning and from the last time that
-        somebody said that he runs it: returns may be on their way to a master that is away.
+    @ivar grace: seconds in which no minion is given up, from the beginning and from the last time
+        that one said that it runs the job: returns may be on their way to a master that is away.
     """
 
     jid: str

@@ -1,9 +1,9 @@
 """
-Minion keys: which ids are names at all, and what a sign-in with a key means.
+Minion keys: which ids are valid names, and what a sign-in with a key means.
 
-The states are Salt's: I{pending}, I{accepted}, I{rejected}, I{denied}.
-Nothing is read or written here; L{judge} takes what is stored as arguments and says
-what to answer, what to write and which event to fire.
+The states are Salt's: I{pending}, I{accepted}, I{rejected}, I{denied}. Nothing is read or written
+here. L{judge} takes what is stored as arguments and returns what to answer, what to write and which
+event to fire.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def clean_key(pub: bytes) -> bytes:
 
 
 class Answer(Enum):
-    """What a sign-in is told; the words of the reply are in L{saltwisted.wire.handshake}."""
+    """The answer to a sign-in; the words of the reply are in L{saltwisted.wire.handshake}."""
 
     ACCEPT = "accept"
     PENDING = "pending"
@@ -96,7 +96,7 @@ class Verdict:
 @frozen(kw_only=True)
 class SignIn:
     """
-    What a decision needs to know.
+    The facts for a decision.
 
     @ivar pub: the key that was sent.
     @ivar pub_is_good: whether it is an RSA key of enough bits and a sound exponent (T-KEY-2).

@@ -1,17 +1,19 @@
 """
-Who has yet to get a job that a master publishes right after its start.
+Which minions have yet to get a job that a master publishes right after its start.
 
-Minions connect again one by one in the seconds after that, and nobody keeps for them what was
-published before. So whoever was not there gets the job once more when it comes. A minion knows
-the jid and runs it once, so where it is in doubt whether it has the job, it gets it again.
+Minions reconnect one by one in the seconds after a start, and nobody keeps earlier publications for
+them. So a minion that was not connected gets the job again when it connects. A minion knows the jid
+and runs the job once, so if it is doubtful whether it has the job, it gets it again.
 
-There are two signs that a minion has come. It subscribes to a topic of its own: then it gets what
-is published now. Or it has spoken, or somebody is connected from its address: then it listens in a
-moment, as far as anybody knows. Stock minions give only the second sign. Whoever gets the job by
-the second sign, and gives the first one only later, gets it by that once more.
+There are two signs that a minion has connected. Either it subscribes to a topic of its own: then it
+gets what is published now. Or it has sent a request, or there is a connection from its address:
+then it will listen in a moment, as far as anybody knows. Stock minions give only the second sign. A
+minion that gets the job after the second sign, and gives the first one only later, gets it again
+then.
 
-A stock minion that connects from an address that is not known to be its own, and says nothing,
-gives no sign. So in the middle of the time those get the job, too, of whom there was none.
+A stock minion that connects from an address that is not known to be its own, and sends nothing,
+gives no sign. So in the middle of the time, the job is also published to the minions without any
+sign.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ class _Job:
 
 
 class Latecomers:
-    """The jobs that somebody may still come for; times are seconds on any clock."""
+    """The jobs for which minions may still connect; times are seconds on any clock."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, _Job] = {}

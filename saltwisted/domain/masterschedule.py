@@ -1,14 +1,14 @@
 """
-What is the master's own about a schedule: what an entry calls, and what is known of it elsewhere.
+What is special about a master's schedule: what an entry calls, and what is known of it elsewhere.
 
-An entry of a master runs a runner; with C{client: wheel} a wheel function, with C{client: local}
-a function of minions. What is wrong with an entry is said when it is read, since nobody watches
-when it runs. What changes at runtime, and what has run, is kept by key:
+An entry of a master runs a runner; with C{client: wheel} a wheel function, with C{client: local} a
+function on minions. Errors of an entry are reported when it is read, because nobody watches when it
+runs. Changes at run time, and what has run, are stored by key:
 
  - C{job/NAME}: the entry as it was changed, or that it was deleted (C{data} is C{None});
- - C{ran/NAME}: when it ran last, where, and how that ended;
- - C{pause} and C{pause/NAME}: who has stopped the schedule, or one entry;
- - C{automation}: who has stopped all that masters do by themselves, the reactor too.
+ - C{ran/NAME}: when it ran last, where, and the result;
+ - C{pause} and C{pause/NAME}: who has paused the schedule, or one entry;
+ - C{automation}: who has paused all automation, including the reactor.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Judge = Callable[[str, str, list[Any], dict[str, Any]], str]
 
 class IScheduleFacts(Protocol):
     """
-    What is known of the master's schedule beside its configuration; the keys are those of this
+    What is known of the master's schedule besides its configuration; the keys are those of this
     module. Reactor thread only.
     """
 
@@ -79,7 +79,7 @@ class Act:
 
     @ivar client: C{runner}, C{wheel} or C{local}.
     @ivar each: whether each node runs it for itself (C{once: false}).
-    @ivar tgt: whom a C{local} means.
+    @ivar tgt: the target of a C{local}.
     """
 
     client: str = "runner"

@@ -1,11 +1,11 @@
 """
-What would become of keys, files and rights if one master entered the cluster of another.
+What would happen to keys, files and rights if one master entered the cluster of another.
 
-Both sides are described alike, as a I{census}: a map of C{keys} (state, then minion id, to the
-digest of the key), C{files} (share, then path, to a digest of what is there) and C{options}
-(name to text). Nothing is read or asked here. What happens then is the rule of
-L{saltwisted.domain.replica.keyset} and of C{cluster_roots: rejoin}: the cluster's word holds
-where both have one.
+Both sides are described in the same way, as a I{census}: a map of C{keys} (state, then minion id,
+to the digest of the key), C{files} (share, then path, to a digest of the contents) and C{options}
+(name to text). Nothing is read or queried here. The rules are those of
+L{saltwisted.domain.replica.keyset} and of C{cluster_roots: rejoin}: the cluster's version wins if
+both have one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Difference:
     One kind of difference.
 
     @ivar id: does not change between versions.
-    @ivar text: what it is and what becomes of it.
+    @ivar text: what differs, and what will happen to it.
     @ivar names: which keys, files or options.
     @ivar decide: whether an operator should decide before it happens.
     """

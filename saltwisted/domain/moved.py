@@ -1,9 +1,9 @@
 """
-Modules that Salt has or had and saltwisted has not: which package has them.
+Modules that Salt has or had and saltwisted does not: which package has them.
 
-Salt 3008 gave some 750 modules away. Part of them is in extensions, packages called C{saltext-NAME}
-that both Salt and saltwisted load; others have no home that is known here. Read by comparing 3007
-with 3008.2 and with the extensions' own files.
+Salt 3008 has removed some 750 modules. Some of them are in extensions, packages called
+C{saltext-NAME} that both Salt and saltwisted load; of the others no home is known. We found them by
+comparing 3007 with 3008.2 and with the extensions' own files.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
 Functions that a call names in its arguments: C{saltutil.cmd}, C{module.run}, slots, ...
 
-A user who may run only C{saltutil.cmd} may not thereby run everything, so every function that a
-call leads to is judged, and every returner (T-ACL-1). Arguments are read as minions read them.
-What is hidden in a template, a state tree or a script cannot be seen: who may run those may run
+A user who may run only C{saltutil.cmd} may not thereby run everything. So every function to which a
+call leads is checked, and every returner (T-ACL-1). Arguments are read as minions read them. The
+contents of a template, a state tree or a script cannot be seen: a user who may run those may run
 anything.
 """
 
@@ -31,15 +31,15 @@ _SLOT = re.compile(r"__slot__:\s*salt:\s*([\w.]+)\s*\(")
 
 
 class Unreadable(SaltwistedError):
-    """A call leads to something that cannot be read; the judge refuses it."""
+    """A call leads to something that cannot be read; it is refused."""
 
 
 class Step(NamedTuple):
     """
-    A call that another one leads to.
+    A call to which another one leads.
 
     @ivar fun: its function, or several with commas.
-    @ivar arg: its arguments, C{None} where they are not known.
+    @ivar arg: its arguments, C{None} if they are unknown.
     """
 
     fun: Any
@@ -48,7 +48,7 @@ class Step(NamedTuple):
 
 @define
 class Nested:
-    """What a call leads to, itself not included."""
+    """The calls to which a call leads, without itself."""
 
     functions: list[str] = field(factory=list)
     returners: list[str] = field(factory=list)
@@ -171,7 +171,7 @@ def _slots(value: Any, spend: Callable[[int], None] = lambda items: None) -> lis
 
 
 class Returner(NamedTuple):
-    """Returners that get what is returned: one, or several with commas."""
+    """Returners that get the returns: one, or several with commas."""
 
     name: Any
 

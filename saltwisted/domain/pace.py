@@ -1,11 +1,11 @@
 """
-How fast minions are admitted that come all at once and can wait a little.
+How fast the master admits minions that all come at once and can wait a little.
 
-After the publish key was changed each stock minion signs in again when it cannot read the next
-publication: all of a node within the same moment. Each costs two private RSA operations, so
-they are admitted evenly, as slowly as their patience allows: a stock minion asks again after five
-seconds (C{auth_timeout}), and gives up after seven such times (C{auth_tries}). No clock here:
-time is an argument.
+After the publish key has changed, each stock minion signs in again when it cannot read the next
+publication: all minions of a node at the same moment. Each sign-in costs two private RSA
+operations. So they are admitted evenly, as slowly as their patience allows: a stock minion asks
+again after five seconds (C{auth_timeout}), and gives up after seven such times (C{auth_tries}). No
+clock here: time is an argument.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Pace:
     """
     A bucket of admissions that fills at a rate, which is decided when a crowd is seen.
 
-    The rate only grows while somebody waits, so that the last of a crowd does not wait longer
-    than the crowd as a whole was promised, and falls back when nobody does.
+    While somebody waits, the rate only grows, so that the last of a crowd does not wait longer than
+    was promised to the crowd as a whole. It falls back when nobody waits.
 
     @ivar rate: admissions a second, at present.
     """

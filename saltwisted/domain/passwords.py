@@ -1,9 +1,9 @@
 """
-Whether a password is the one in a text: plain and digested fields, C{htpasswd}, C{htdigest}.
+Whether a password matches a text: plain and digested fields, C{htpasswd}, C{htdigest}.
 
-The formats of Salt's backend C{file}. What only the system's C{libcrypt} can do comes as an
-argument. Nothing here says why a password is wrong; C{PasswordFileError} says what is wrong with
-the file.
+The formats are those of Salt's backend C{file}. What only the system's C{libcrypt} can do is an
+argument. Nothing here says why a password is wrong; C{PasswordFileError} describes an error of the
+file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BLOCK = 16
 
 
 class PasswordFileError(Exception):
-    """The file, or how it is described, cannot be used; the text says what to mend."""
+    """The file, or its description, cannot be used; the text says what to fix."""
 
 
 def right(

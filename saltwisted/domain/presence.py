@@ -1,10 +1,10 @@
 """
-Who is here: from authenticated requests, addresses and connections.
+Who is connected: from authenticated requests, addresses and connections.
 
-A minion that subscribes does not say who it is, so a master knows it by what it said
-before: it is present when it made an authenticated request a moment ago, or when somebody at an
-address of its own has a connection to the publish port. Who is
-connected, and sending the events, is known elsewhere (L{saltwisted.master.presence}).
+A minion that subscribes does not say who it is, so a master knows it by its earlier requests. It is
+present if it made an authenticated request a moment ago, or if there is a connection to the publish
+port from one of its addresses. L{saltwisted.master.presence} knows who is connected, and sends the
+events.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def present_ids(
 
 @frozen
 class PresenceChange:
-    """What C{salt/presence/present} and C{salt/presence/change} say, sorted."""
+    """The contents of C{salt/presence/present} and C{salt/presence/change}, sorted."""
 
     present: tuple[str, ...]
     new: tuple[str, ...]

@@ -1,14 +1,13 @@
 """
 The schedule: entries as Salt writes them, and whether one is due.
 
-An L{ScheduleEntry} is what somebody configured, a L{Progress} what has become of it;
-L{step} takes both and the time to the next progress and, if the job shall run,
-to what runs. Nothing here knows a clock (times are local, without zone) or
-starts anything; C{domain/schedulebook.py} keeps both. The words and their meaning
-are those of C{salt/utils/schedule.py} in 3008.2, with these exceptions, all
-on purpose: several conditions (C{range}, C{until}, C{after}, ...) must all hold,
-where Salt lets the last one win; and a time that fell between two looks at the
-clock is not lost, however far apart the looks are.
+An L{ScheduleEntry} is the configuration, a L{Progress} its history. L{step} takes both and the
+time, and returns the next progress and, if the job must run, what runs. Nothing here knows a clock
+(times are local, without zone) or starts anything; C{domain/schedulebook.py} keeps both. The words
+and their meaning are those of C{salt/utils/schedule.py} in 3008.2, with these exceptions, all on
+purpose: several conditions (C{range}, C{until}, C{after}, ...) must all hold, whereas Salt lets the
+last one win; and a time that fell between two checks of the clock is not lost, however far apart
+the checks are.
 """
 
 from __future__ import annotations
@@ -44,12 +43,12 @@ Dice = Callable[[int, int], int]
 
 
 class ScheduleError(SaltwistedError):
-    """An entry that cannot be used, or a request about one; its text says why."""
+    """An entry cannot be used, or a request about one; the text says why."""
 
 
 @frozen(kw_only=True)
 class Span:
-    """From one time to another; C{invert} means outside of it."""
+    """From one time to another; with C{invert} the times outside it."""
 
     start: Moment
     end: Moment
@@ -65,12 +64,13 @@ class ScheduleEntry:
     """
     One job of a schedule.
 
-    @ivar every: seconds between two runs, or C{None} when C{triggers} say the times.
+    @ivar every: seconds between two runs, or C{None} if C{triggers} has the times.
     @ivar once: whether the only trigger is a single point in time.
     @ivar splay: a random delay in seconds, from the first to the second number.
     @ivar latest: by how many seconds a run at a time of day may be late; beyond it, it was missed.
-        C{None} where each is made up for.
-    @ivar return_job: false to keep the return here, C{"nocache"} to have the master not store it.
+        C{None} if each is made up for.
+    @ivar return_job: false to keep the return here, C{"nocache"} so that the master does not store
+        it.
     """
 
     name: str
@@ -104,9 +104,9 @@ class ScheduleEntry:
 @frozen(kw_only=True)
 class Progress:
     """
-    What has become of an entry.
+    The history of an entry.
 
-    @ivar seen: when it was last looked at.
+    @ivar seen: when it was last checked.
     @ivar next_fire: when it is due, before splay.
     @ivar splay_at: when it is due, with splay.
     """
@@ -127,12 +127,12 @@ class Progress:
 @frozen(kw_only=True)
 class DueJob:
     """
-    A job that is to start now.
+    A job that must start now.
 
     @ivar function: normally the entry's own, or its C{skip_function}.
     @ivar late: seconds between due time and now.
-    @ivar due: whether it was due at a time, before splay, that is so many seconds ago; C{None} for
-        a run at the start, or one that somebody asked for.
+    @ivar due: the time for which it was due, before splay, in seconds ago; C{None} for a run at the
+        start, or a requested one.
     """
 
     entry: ScheduleEntry

@@ -1,10 +1,10 @@
 """
-A schedule with what has become of it: its entries, when each is due, and what changes them.
+A schedule with its history: its entries, when each is due, and how requests change them.
 
 A minion and a master have one each (C{minion/schedule.py}, C{master/automation/schedule.py}).
-When an entry runs is decided in C{domain/schedule.py}. The book knows no clock and starts
-nothing: whoever drives it says what time it is, and is told what is due. Requests about a
-schedule have Salt's names and answers; those that change something change L{Book.own}.
+C{domain/schedule.py} decides when an entry runs. The book knows no clock and starts nothing: its
+driver says what time it is, and is told what is due. Requests about a schedule have Salt's names
+and answers; those that change something change L{Book.own}.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class Book:
     A schedule.
 
     @ivar own: the schedule that may be changed; its names are those of jobs and L{GLOBALS}.
-    @ivar pillar: what came from elsewhere and cannot be changed here; C{own} wins.
+    @ivar pillar: entries from elsewhere, which cannot be changed here; C{own} wins.
     @ivar entries: the jobs that can run, by name.
-    @ivar errors: why the others cannot.
-    @ivar sleep: seconds until somebody should look again.
-    @param prepare: looks at a job before it is read, and gives what is to be read; may raise
+    @ivar errors: why the others cannot run.
+    @ivar sleep: seconds until the next check.
+    @param prepare: gets a job before it is read, and returns what is to be read; may raise
         L{ScheduleError}.
     @param latest: by how many seconds a run at a time of day may be late, unless the job says
         C{run_missed}; C{None} for any number.

@@ -1,14 +1,14 @@
 """
-Jobs of which nobody may see what was given and what came of it, but those who do them.
+Jobs whose arguments and results only the participants may see.
 
 A step of an orchestration with C{no_log: True} gives minions a secret. Its job says so in its
-C{metadata}, which each minion, stock's too, sends back with its return: so each node knows of it
-whatever it has heard of the job before. Texts are replaced by stars before anything of it
-is stored or told; numbers, truth and shapes stay, by which a result is judged.
+C{metadata}, which each minion, including stock's, sends back with its return. So each node knows
+it, whatever it has heard of the job before. Texts are replaced by stars before anything of it is
+stored or shown; numbers, truth values and shapes, by which a result is judged, stay.
 
-What a minion says while it works has no such word with it, but names the job: in its tag (the
-progress of its states), or in its data (C{event.send} and its kin). A node knows of the jobs that
-it published, and finds the others where jobs are kept.
+What a minion sends while it works has no such metadata, but names the job: in its tag (the progress
+of its states), or in its data (C{event.send} and similar functions). A node knows the jobs that it
+published, and looks up the others in the job cache.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def _said_event(event: Any) -> Any:
 
 
 class SecretJobs:
-    """Which of the latest jobs are secret; those that are, for longer."""
+    """Which of the latest jobs are secret; secret ones are remembered for longer."""
 
     def __init__(self) -> None:
         self._secret: OrderedDict[str, None] = OrderedDict()

@@ -1,10 +1,10 @@
 """
-Taking over a stock salt-master: what becomes of its options and of its keys.
+Taking over a stock salt-master: what happens to its options and its keys.
 
-Every option that somebody has set gets one verdict with its reason, so that nothing is
-dropped in silence. Nothing is read or written here; L{saltwisted.tools.takeover} does that.
-Keys are compared as sets of (directory, id, digest), which makes giving them back a
-question of three sets: as they were, as ours are, as stock's are.
+Every configured option gets one verdict with its reason, so that nothing is dropped silently.
+Nothing is read or written here; L{saltwisted.tools.takeover} does that. Keys are compared as sets
+of (directory, id, digest), so that giving them back is a question of three sets: the original ones,
+ours, and stock's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from saltwisted.kinds import FILES, JOB_STORE, LOGINS, MINION_CACHE
 
 
 class Verdict(Enum):
-    """What becomes of an option."""
+    """What happens to an option."""
 
     TAKEN = "taken"
     MAPPED = "mapped"
@@ -31,10 +31,10 @@ class Verdict(Enum):
 @frozen
 class Finding:
     """
-    One option and its fate.
+    One option and its verdict.
 
     @ivar where: the file that set it.
-    @ivar reason: why, in one sentence; for what is taken mostly empty.
+    @ivar reason: why, in one sentence; mostly empty for options that are taken over.
     """
 
     option: str
@@ -356,9 +356,9 @@ class KeyChange:
 @frozen
 class Return:
     """
-    What gives keys back.
+    The changes that give keys back.
 
-    @ivar kept: places where both sides changed and stock's stays as it is.
+    @ivar kept: places where both sides changed and stock's version stays.
     """
 
     changes: tuple[KeyChange, ...]

@@ -1,16 +1,18 @@
 """
-Whose password is judged next, and how long a refusal takes. No clock here: time is an argument.
+Whose password is checked next, and how long a refusal takes. No clock here: time is an argument.
 
-Two aims conflict: who guesses must be slow, and whoever guesses,
-from wherever, must not keep the real user out. So
+Two aims conflict: somebody who guesses must be slow, and must not, from anywhere, lock the real
+user out. So
 
- - one user from one place (a I{lane}) is judged one at a time, and rests a second after a refusal;
-   a place and a user as a whole rest a fraction of that. A rest never grows.
- - among those who may be judged the place comes first that was judged longest ago, or never; then
-   the user; then who came last. A crowd of old tries is behind a new one, not in front of it.
- - who finds no room takes that of the oldest try of the longest lane or of the fullest place.
+ - attempts for one user from one place (a I{lane}) are checked one at a time, and the lane pauses
+   a second after a refusal; a place and a user as a whole pause a fraction of that. A pause never
+   grows.
+ - among those that may be checked, the place comes first whose last check was longest ago, or
+   never; then the user; then the newest attempt. So a new attempt goes before a crowd of old ones.
+ - an attempt that finds no room replaces the oldest one of the longest lane or of the fullest
+   place.
 
-How long a refusal takes until it is answered keeps nobody else waiting.
+The delay of one refusal makes nobody else wait.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ WINDOW = 300.0
 @frozen
 class Try:
     """
-    A password that waits to be judged.
+    A password that waits to be checked.
 
     @ivar number: in the order of arrival.
     """
@@ -75,7 +77,7 @@ class Try:
 
 @define
 class Tries:
-    """The tries that wait and those that are being judged."""
+    """The attempts that wait and those that are being checked."""
 
     _number: int = 0
     _waiting: list[Try] = field(factory=list)
@@ -161,11 +163,11 @@ class Tries:
 @define
 class Slowness:
     """
-    How long judgements took of late, and so how long refusals take.
+    How long checks have taken recently, and so how long refusals take.
 
-    All refusals of a time take equally long, whatever was wrong: as long as the slowest judgement
-    of the last five minutes, so that nobody is told from one who is not there. What one slow
-    answer has raised comes down again by itself.
+    All refusals at a time take equally long, whatever was wrong: as long as the slowest check of
+    the last five minutes, so that existing users cannot be told from others. After one slow answer,
+    the time comes down again by itself.
     """
 
     _since: float = 0.0

@@ -1,10 +1,10 @@
 """
 Points in local time as people write them: C{5:00pm}, C{Monday 8am}, C{2026-01-31T04:05:06}, cron.
 
-Salt reads dates with dateutil and cron lines with croniter; both are read here
-without them, as far as schedules use them. What is missing in a date comes from
-the day on which it is read, so a bare time means every day. All times are local
-and without zone, as in Salt's scheduler; the clock is an argument.
+Salt reads dates with dateutil and cron lines with croniter. This module reads both without them, as
+far as schedules use them. Missing parts of a date come from the day on which it is read, so a bare
+time means every day. All times are local and without zone, as in Salt's scheduler; the clock is an
+argument.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ HORIZON = timedelta(days=366 * 8)
 
 
 class WhenError(ValueError):
-    """Text that is no time."""
+    """The text is not a time."""
 
 
 @frozen(kw_only=True)
@@ -194,8 +194,8 @@ class Cron:
     """
     Five fields of cron.
 
-    @ivar either: whether a day may fit the day of the month or that of the week, which
-        is so when both are restricted.
+    @ivar either: whether a day may match the day of the month or that of the week, which is so if
+        both are restricted.
     """
 
     minutes: frozenset[int]

@@ -1,9 +1,9 @@
 """
 YAML read with one kind of error.
 
-PyYAML lets whatever its constructors stumble over through: C{!!int x} is a ValueError,
-C{!!bool x} a KeyError, C{!!timestamp x} an AttributeError; and libyaml's composer overflows the
-C stack, and ends the process, where brackets are nested tens of thousands deep.
+PyYAML lets the errors of its constructors through: C{!!int x} is a ValueError, C{!!bool x} a
+KeyError, C{!!timestamp x} an AttributeError. And libyaml's composer overflows the C stack, and ends
+the process, if brackets are nested tens of thousands deep.
 """
 
 from __future__ import annotations

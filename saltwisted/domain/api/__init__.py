@@ -1,3 +1,3 @@
 """
-What the HTTP API says and understands, apart from HTTP itself: bodies, low state, answers.
+What the HTTP API says and understands, independent of HTTP itself: bodies, low state, answers.
 """

@@ -1,5 +1,5 @@
 """
-Which form an answer has: the client's C{Accept}, read as CherryPy reads it.
+The format of an answer: the client's C{Accept}, read as CherryPy reads it.
 """
 
 from __future__ import annotations

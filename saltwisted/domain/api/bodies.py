@@ -1,7 +1,8 @@
 """
-What a request carries, by its C{Content-Type}: JSON, YAML, a form, msgpack, or JSON as plain text.
+The contents of a request, by its C{Content-Type}: JSON, YAML, a form, msgpack, or JSON as plain
+text.
 
-A body is of a bounded length when it comes here, but what it means may be much more: a YAML whose
+The length of a body is limited before it gets here, but its value may be much larger: a YAML whose
 anchors repeat one another, a form with very many fields. Those are refused.
 """
 
@@ -41,7 +42,7 @@ FORM = "application/x-www-form-urlencoded"
 @frozen
 class Body:
     """
-    @ivar value: what it means; C{None} if there is none.
+    @ivar value: its value; C{None} if there is none.
     @ivar raw: its text.
     """
 

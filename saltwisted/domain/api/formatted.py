@@ -1,9 +1,9 @@
 """
-What C{/ws?format_events} tells: jobs and minions as they are, instead of events.
+The data of C{/ws?format_events}: the state of jobs and minions, instead of events.
 
-The documents are those of Salt's C{event_processor}. What it keeps grows for as long as a client
-listens; here the oldest is let go, and an event that is not as it should be changes nothing.
-Nothing is run at minions: stock asks those that appear for their grains, in the client's name.
+The documents are those of Salt's C{event_processor}. Salt's data grow as long as a client listens;
+here the oldest are dropped, and an unexpected event changes nothing. Nothing runs on minions: stock
+asks new minions for their grains, in the client's name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MOST = 256 * 1024
 
 
 class SaltInfo:
-    """What one client has been told of."""
+    """What one client has been sent."""
 
     def __init__(self) -> None:
         self._jobs = _Kept()

@@ -1,7 +1,8 @@
 """
-What a server says by web socket, as bytes: whole text messages in one frame each (RFC 6455, 5.2).
+What a server sends over a web socket, as bytes: whole text messages in one frame each (RFC 6455,
+5.2).
 
-A server masks nothing, so one message is the same bytes for all clients.
+A server does not mask, so one message is the same bytes for all clients.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """
-What a chunk of low state asks for: which operation of the master, with what, and how its result is
-shown. The words are those of Salt's C{NetapiClient} and of the clients that it calls.
+The meaning of a chunk of low state: which operation of the master it calls, with which arguments,
+and how the result is shown. The words are those of Salt's C{NetapiClient} and of the clients that
+it calls.
 """
 
 from __future__ import annotations
@@ -54,14 +55,14 @@ BATCH = "10%"
 @frozen(kw_only=True)
 class Work:
     """
-    One chunk, understood.
+    One parsed chunk.
 
-    @ivar client: which of Salt's clients.
-    @ivar args: of the operation.
-    @ivar proof: who sends it, where the chunk itself says so.
-    @ivar full: whether results are wanted with all that is known of them.
+    @ivar client: the name of Salt's client.
+    @ivar args: the arguments of the operation.
+    @ivar proof: the login, if the chunk itself contains it.
+    @ivar full: whether results are wanted in full.
     @ivar timeout: seconds that the caller of a runner waits.
-    @ivar size: of a batch or a subset.
+    @ivar size: the size of a batch or a subset.
     """
 
     client: str

@@ -1,5 +1,5 @@
 """
-Msgpack in pieces, as L{saltwisted.domain.api.pieces} has JSON.
+Msgpack in pieces, like the JSON of L{saltwisted.domain.api.pieces}.
 """
 
 from __future__ import annotations

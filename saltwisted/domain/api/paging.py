@@ -17,7 +17,7 @@ MOST = 10_000
 @frozen
 class Page:
     """
-    What part of a list somebody wants: the largest keys first, which of job ids are the newest.
+    Which part of a list a client wants: the largest keys first, which for job ids are the newest.
 
     @ivar limit: how many.
     @ivar after: the last key of the page before; C{""} for the first page.

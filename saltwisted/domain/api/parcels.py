@@ -1,8 +1,8 @@
 """
 A large value between two processes, in parcels: each is unpacked in a fraction of a millisecond.
 
-Msgpack of a whole body of a mebibyte takes 50 milliseconds to unpack. In parcels it can be done
-bit by bit, so that nothing else waits for it.
+Unpacking the msgpack of a whole mebibyte takes 50 milliseconds. In parcels it can be done bit by
+bit, so that nothing else waits for it.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ def parcels(value: Any) -> Iterator[bytes]:
 
 class Unpacking:
     """
-    A value that comes in parcels.
+    A value that arrives in parcels.
 
-    @ivar value: it, when all have come.
+    @ivar value: the value, when all parcels have arrived.
     """
 
     def __init__(self) -> None:

@@ -1,9 +1,9 @@
 """
-JSON in pieces: a large answer is made bit by bit, so that nothing else waits for it.
+JSON in pieces: a large answer is encoded bit by bit, so that nothing else waits for it.
 
-What comes out, put together, is what C{json.dumps} makes of the whole. A piece is at most about
-C{PIECE} values, or C{TEXT} characters of text, so that each takes a fraction of a millisecond. What
-is small goes together with its neighbours, since each piece costs something too.
+Joined together, the pieces are what C{json.dumps} makes of the whole value. A piece is at most
+about C{PIECE} values, or C{TEXT} characters of text, so that each takes a fraction of a
+millisecond. Small values are combined with their neighbours, because each piece has a cost too.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _SHARE = TEXT // PIECE
 
 
 class NotJson(ValueError):
-    """A value that JSON has no words for."""
+    """A value that JSON cannot represent."""
 
 
 class Weighed(dict[Any, Any]):
     """
-    A map whose weight is known, since it is sent again and again. It must not be changed.
+    A map whose weight is known, because it is sent again and again. It must not be changed.
 
-    @ivar weight: as how many values it counts.
+    @ivar weight: the number of values for which it counts.
     """
 
     __slots__ = ("weight",)

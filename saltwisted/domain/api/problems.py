@@ -1,7 +1,7 @@
 """
-What goes wrong with a request, as a status and a sentence for the client.
+Errors of a request, as a status and a sentence for the client.
 
-The sentences are those of Salt's rest_cherrypy where it has one.
+If Salt's rest_cherrypy has a sentence for it, it is used.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ _PAGE = """<!DOCTYPE html PUBLIC
 
 class Problem(SaltwistedError):
     """
-    The answer to a request that cannot be done.
+    The answer to a request that cannot be carried out.
 
-    @ivar headers: that go with it.
+    @ivar headers: the headers of the answer.
     """
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:

@@ -26,7 +26,7 @@ _WORDS = frozenset(("secret", "header", "algorithm"))
 
 
 class Rule(Protocol):
-    """What the requests of some paths must have."""
+    """What the requests to some paths must contain."""
 
     @property
     def pattern(self) -> str:
@@ -41,10 +41,10 @@ class Rule(Protocol):
 @frozen(kw_only=True)
 class Signed:
     """
-    What the requests of some paths must have.
+    What the requests to some paths must contain.
 
-    @ivar pattern: of the path below the hook's own, with C{*} and C{?}.
-    @ivar header: in small letters.
+    @ivar pattern: a pattern of the path below the hook's own, with C{*} and C{?}.
+    @ivar header: in lower case.
     """
 
     pattern: str
@@ -63,7 +63,7 @@ class Signed:
 
 @frozen
 class SignedByGitServer:
-    """What requests to C{/hook/git} must have: the proof of any of the servers that are known."""
+    """What requests to C{/hook/git} must contain: the proof of any of the known git servers."""
 
     secret: bytes = field(repr=False)
     pattern: str = GIT

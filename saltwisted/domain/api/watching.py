@@ -1,8 +1,8 @@
 """
-Which events somebody sees who listens by HTTP.
+Which events a listener may see over HTTP.
 
-Stock shows all events to everybody who has a token: the returns and pillars of all minions. Here
-who may do everything sees everything; others see the events of their own jobs, and those of
+Stock shows all events to everybody who has a token: the returns and pillars of all minions. Here a
+user who may do everything sees everything. Others see the events of their own jobs, and those of
 minions that a rule with C{'@events'} covers. C{events_for_all} is stock's way.
 """
 
@@ -27,10 +27,10 @@ _OF_JOBS = frozenset(("ret", "prog", "start", "sub"))
 @frozen
 class Sight:
     """
-    What rules let somebody see.
+    What rules let a user see.
 
     @ivar everything: all events.
-    @ivar targets: whose events besides those of his own jobs, as compound targets.
+    @ivar targets: whose events, besides those of the user's own jobs, as compound targets.
     """
 
     everything: bool
@@ -70,7 +70,7 @@ def minion_of(tag: str, sender: str) -> str:
 
 
 class JobUsers:
-    """Who began which job, runner or wheel function, as far as events have told."""
+    """Who began which job, runner or wheel function, as far as events have shown."""
 
     def __init__(self, most: int = REMEMBERED) -> None:
         self._most = most
@@ -100,9 +100,9 @@ class JobUsers:
 @frozen
 class Eyes:
     """
-    Somebody's sight, with the minions that his targets mean now.
+    A user's sight, with the minions that the targets match now.
 
-    @ivar user: by what name he has logged in.
+    @ivar user: the name with which the user logged in.
     """
 
     user: str

@@ -1,3 +1,3 @@
 """
-Clocks and knowledge: what came before what, and what is known of it.
+Clocks and knowledge: the order of acts, and what is known of them.
 """

@@ -1,15 +1,15 @@
 """
-Hybrid logical clock: stamps that order what several nodes did, and can be shown to people.
+Hybrid logical clock: stamps that order the acts of several nodes, and can be shown to people.
 
 Facts, jobs and versions of files have stamps of the same kind.
 
 A stamp is one integer: 48 bits of milliseconds since 1970 and 16 bits of count (the node's id,
-which travels beside it, breaks ties). Stamps decide only between acts that did not
-know of each other; what has seen what is told by knowledge, never by clocks. So no stamp is ever
-refused or altered; a clock that is far off wins or loses ties, and nothing else.
+which is sent with it, breaks ties). Stamps decide only between acts that did not know of each
+other; knowledge, and never a clock, says which act had seen which. So no stamp is ever refused or
+altered: a clock that is far off only wins or loses ties.
 
-After Kulkarni and others, "Logical Physical Clocks" (2014), with a bound on how far others
-may push the clock.
+After Kulkarni and others, "Logical Physical Clocks" (2014), with a bound on how far others may push
+the clock.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class HybridClock:
     """
     One node's clock.
 
-    Its stamps grow, unless its own time is set back by more than L{MAX_AHEAD_SECONDS}: then it
-    follows, since a clock that was a year ahead must not stay there for a year.
+    Its stamps grow, unless its own time is set back by more than L{MAX_AHEAD_SECONDS}. Then it
+    follows, because a clock that was a year ahead must not stay there for a year.
 
-    @ivar last: the newest stamp given or taken over.
+    @ivar last: the newest stamp that it has given or received.
     """
 
     last: int = 0

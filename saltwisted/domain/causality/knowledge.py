@@ -1,10 +1,10 @@
 """
-What is known of what others have done, without gaps: a version vector.
+What is known of the acts of others, without gaps: a version vector.
 
-Whoever numbers what it does is a source: a stream of a log, a replica of a share. Knowledge is a
-plain map from a source to the number up to which all of it is known; a source that is not in it
-is not known at all (0). Knowledge only grows, and two pieces of it are joined by taking the larger
-number of each source.
+A source numbers its acts: it is a stream of a log, or a replica of a share. Knowledge is a plain
+map from a source to the number up to which everything is known; a source that is not in it is not
+known at all (0). Knowledge only grows, and two pieces of it are joined by taking the larger number
+of each source.
 
 After Parker and others, "Detection of Mutual Inconsistency in Distributed Systems" (1983); dots are
 those of Almeida and others, "Scalable and Accurate Causality Tracking for Eventually Consistent
@@ -21,7 +21,7 @@ S = TypeVar("S", bound=Hashable)
 
 class Dot(NamedTuple, Generic[S]):
     """
-    The name of one thing that a source has done.
+    The name of one act of a source.
 
     @ivar number: 1 for the first; 0 is none: the merged state of several.
     """

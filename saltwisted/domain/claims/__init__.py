@@ -1,3 +1,3 @@
 """
-Who does what is to be done once: claims that a majority of the members grants.
+Who does work that must be done only once: claims that a majority of the members grants.
 """

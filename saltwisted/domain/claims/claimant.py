@@ -1,8 +1,9 @@
 """
-A claimant: what the answers of the voters come to, and how long what they gave may be acted on.
+A claimant: the result of the voters' answers, and how long it may act on what they granted.
 
-Three parts without a clock: L{Round} counts the answers to one question; L{last_moment} is the
-end of a term as its holder has to see it; L{step} is the life of a duty on one node, as a table.
+There are three parts without a clock: L{Round} counts the answers to one question; L{last_moment}
+is the end of a term from its holder's point of view; L{step} is the life of a duty on one node, as
+a table.
 """
 
 from __future__ import annotations
@@ -140,7 +141,7 @@ class Duty(Enum):
 
 
 class Said(Enum):
-    """What happens to it."""
+    """An event in its life."""
 
     WANT = "it is wanted"
     LEAVE = "it is not wanted any more"
@@ -152,7 +153,7 @@ class Said(Enum):
 
 
 class Do(Enum):
-    """What is done then."""
+    """The action that follows."""
 
     ASK = "ask all voters"
     BEGIN = "begin"
@@ -162,7 +163,7 @@ class Do(Enum):
 
 @frozen
 class Step:
-    """To which state, and what is done."""
+    """The next state, and the actions."""
 
     to: Duty
     do: tuple[Do, ...] = ()

@@ -1,22 +1,23 @@
 """
 The same event on several masters: which are copies of one, and which are several events.
 
-A stock minion in hot mode sends each event to every master, with a stamp of its own each time.
-What is alike in minion, tag and data without C{_stamp} is a copy if it came to another node, within
-ten seconds, and that node's one has no copy from here yet. Two from the same node are two events,
-unless both carry the same C{__pub_jid}: stock's C{salt-call} sends an event to one master twice.
-A minion's start is known by minion and tag alone, since its data differ by connection.
+A stock minion in hot mode sends each event to every master, each time with a stamp of its own.
+Events with the same minion, tag and data (without C{_stamp}) are copies if they came to different
+nodes, within ten seconds, and the other node's event has no copy from here yet. Two from the same
+node are two events, unless both carry the same C{__pub_jid}: stock's C{salt-call} sends an event to
+one master twice. For a minion's start only minion and tag count, because its data differ by
+connection.
 
-A stock minion keeps what it has for a master that is away, and sends it in its order when that is
-back, or after it has waited a minute for an answer that was lost. The time in such a request says
-nothing: 3008 has sealed it when the event was fired, 3006 and 3007 seal it when it is sent. So of a
-minion that is connected to another node as well, what comes here is taken for an event that is
-alike, came to others within L{LATE}, and has no copy from here: as many copies as events. Should
-that be wrong since a copy was lost, then this event came to the others too, and they react to it.
+A stock minion keeps its events for a master that is away, and sends them in order when that master
+is back, or after it has waited a minute for an answer that was lost. The time in such a request
+does not help: 3008 seals it when the event is fired, 3006 and 3007 seal it when it is sent. So if a
+minion is connected to another node as well, an event that arrives here is taken for a copy of an
+identical event that came to others within L{LATE} and has no copy from here: there are as many
+copies as events. If that is wrong because a copy was lost, then this event came to the others too,
+and they react to it.
 
-Instances of what is alike are numbered. The number is part of the key that is claimed, so that
-two nodes that see copies at the same time, and do not know of each other's yet, claim the same
-key: one gets it.
+Identical events are numbered. The number is part of the key that is claimed, so that two nodes that
+see copies at the same time, and do not know of each other's yet, claim the same key: one gets it.
 """
 
 from __future__ import annotations
@@ -86,8 +87,8 @@ def _digest(parts: Any) -> str:
 @frozen
 class Instance:
     """
-    An event that was claimed: the number of its key, the node that it came to, how many seconds
-    ago it was claimed.
+    A claimed event: the number of its key, the node that it came to, and how many seconds ago it
+    was claimed.
     """
 
     number: int
@@ -121,8 +122,9 @@ class Copies:
     """
     What one node knows of instances; times are seconds of its own monotonic clock.
 
-    @param node: this node.
-    @param mark: what keys of numbered instances have besides, where nobody else gives such keys.
+    @param node: this node's id.
+    @param mark: a further part of the keys of numbered instances, so that nobody else assigns the
+        same keys.
     """
 
     def __init__(self, node: str, mark: str = "") -> None:
@@ -258,10 +260,10 @@ class Copies:
 
 class LoneCopies:
     """
-    The same for a node that is alone: each event is one by itself, but for those that carry the
-    same C{__pub_jid}. Nothing is remembered of the others: a number is given once in a life.
+    The same for a lone node: each event is one by itself, except those that carry the same
+    C{__pub_jid}. Nothing is remembered of the others: a number is assigned only once in a life.
 
-    @param mark: what keys of numbered instances have besides, the life.
+    @param mark: a further part of the keys of numbered instances: the life.
     """
 
     def __init__(self, mark: str = "") -> None:
@@ -307,7 +309,7 @@ def _is_first(calls: OrderedDict[str, float], key: str, now: float) -> bool:
 
 class EventKeys:
     """
-    The keys of events, given when they come (C{IEventKeys}).
+    The keys of events, assigned when they arrive (C{IEventKeys}).
 
     @param seconds: monotonic.
     @param is_taken: whether a key was claimed here longer ago than numbers are remembered.
@@ -345,11 +347,11 @@ class EventKeys:
 @frozen(kw_only=True)
 class Known:
     """
-    What is known of whoever has claimed a key.
+    What is known of the claimant of a key.
 
     @ivar holder: the node and its life; C{age}: how many seconds ago, if that is known.
-    @ivar came: for which event, C{node#life/number}; a node of an older release does not say it.
-    @ivar came_ago: how many seconds ago that came, at least.
+    @ivar came: for which event, C{node#life/number}; a node with an older release does not say it.
+    @ivar came_ago: how many seconds ago the event arrived, at least.
     """
 
     holder: str

@@ -1,9 +1,9 @@
 """
 Who has a vote, and what a majority is.
 
-A majority is one of all members, alive or not; only who was removed or declared dead does not
-count. Nodes do not hear of a joiner at the same moment, and two halves of a cut cluster can
-both take nodes in: so the members that vote are not those that a node happens to know, but an
+A majority is one of all members, alive or not; only members that were removed or declared dead do
+not count. Nodes do not learn of a joining node at the same moment, and two halves of a cut cluster
+can both admit nodes. So the voting members are not simply those that a node happens to know, but an
 I{electorate}, which has a number (its epoch), and is changed by a claim that a majority of the
 present one has to grant. While it changes, a majority of the old members and one of the new ones
 are needed (as in Raft's joint consensus), for as long as anything lives that was granted before.
@@ -28,7 +28,7 @@ class Seat:
     """
     A member that votes. Seats are ordered by node, then by key.
 
-    @ivar key: what it is known by; a node that was made anew has another one.
+    @ivar key: the key by which it is known; a node that was rebuilt has another one.
     """
 
     node: str
@@ -46,7 +46,7 @@ Seats = tuple[Seat, ...]
 class Electorate:
     """
     @ivar epoch: counts the changes.
-    @ivar sets: one set of members, sorted by name; while it changes the old one and the new one.
+    @ivar sets: one set of members, sorted by name; during a change, the old one and the new one.
     """
 
     epoch: int

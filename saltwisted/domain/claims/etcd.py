@@ -1,16 +1,16 @@
 """
-Claims in an etcd 3: what is asked of it, and what an answer means.
+Claims in an etcd 3: the requests, and the meaning of answers.
 
-Under C{prefix} a key that is claimed has up to four keys of etcd's:
+Under C{prefix} a claimed key has up to four keys in etcd:
 
- - C{term/KEY} is there while somebody holds it. It hangs on the lease of that node, so it goes when
+ - C{term/KEY} exists while somebody holds it. It depends on the lease of that node, so it goes when
    the node has not renewed the lease. The revision in which it was written is the fencing number.
- - C{open/KEY} and C{plan/KEY} tell of a short act that was begun, and has not ended.
- - C{done/KEY} tells of one that has ended.
+ - C{open/KEY} and C{plan/KEY} describe a short act that was begun, and has not ended.
+ - C{done/KEY} describes one that has ended.
 
-All that changes is one transaction of etcd each, with the condition under which it is right. etcd
-has no clock for us, but its revisions only grow: whoever asks it every second knows by them about
-how long ago something was written (L{Revisions}).
+Each change is one transaction of etcd, with the condition under which it is right. etcd has no
+clock for us, but its revisions only grow: a node that asks for them every second knows
+approximately how long ago something was written (L{Revisions}).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ EXAMPLE = f"{OPTION}: [http://127.0.0.1:2379]"
 
 @frozen(kw_only=True)
 class Settings:
-    """Where etcd is, and how it is spoken to. Files are PEM."""
+    """Where etcd is, and how to connect to it. Files are PEM."""
 
     endpoints: tuple[str, ...]
     ca: str = ""
@@ -102,9 +102,9 @@ def _endpoint(value: Any) -> str:
 @frozen
 class Ask:
     """
-    A question: the end of the address, and what is sent as JSON.
+    A request: the end of the address, and the JSON to send.
 
-    @ivar is_urgent: it waits for no other.
+    @ivar is_urgent: whether it does not wait for others.
     """
 
     path: str
@@ -133,7 +133,7 @@ def keep_alive(lease: str) -> Ask:
 
 @frozen
 class Kv:
-    """A key as etcd has it. C{made} and C{written}: the revisions of its first and last value."""
+    """A key in etcd. C{made} and C{written}: the revisions of its first and last value."""
 
     key: bytes
     value: bytes
@@ -147,11 +147,11 @@ class Record:
     """
     The value of C{term/}, C{open/} and C{done/}: JSON, so that people can read it with C{etcdctl}.
 
-    @ivar holder: the node and this life of it.
+    @ivar holder: the node and its present life.
     @ivar planner: the holder whose plan it is.
-    @ivar since: the revision in which it was begun, of one that has ended.
+    @ivar since: the revision in which it was begun, for an ended one.
     @ivar came: the event that it is for, C{node#life/number}.
-    @ivar waited: how many seconds before it was begun that came.
+    @ivar waited: how many seconds before the beginning the event arrived.
     """
 
     holder: str
@@ -320,9 +320,9 @@ def _txn(
 @frozen(kw_only=True)
 class Lease:
     """
-    A lease; C{seconds} is 0 for one that is gone.
+    A lease; C{seconds} is 0 if it is gone.
 
-    @ivar raft: the term of etcd's own leader, as the member knows it that answered.
+    @ivar raft: the term of etcd's own leader, according to the member that answered.
     """
 
     id: str
@@ -335,9 +335,9 @@ class Done:
     """
     The answer to a transaction.
 
-    @ivar revision: etcd's.
-    @ivar found: what each range has found, in the order in which it was asked.
-    @ivar count: of all parts of the answer.
+    @ivar revision: the revision of etcd.
+    @ivar found: what each range has found, in the order of the requests.
+    @ivar count: the number of parts of the answer.
     """
 
     is_granted: bool
@@ -445,8 +445,8 @@ def _kv(row: Mapping[str, Any]) -> Kv:
 @frozen(kw_only=True)
 class State:
     """
-    What is known of one key. C{recent}: number, node and first revision of what is alike, and when
-    it was begun by the time of day.
+    What is known of one key. C{recent}: number, node and first revision of identical events, and
+    when each was begun by the time of day.
     """
 
     term: Kv | None = None
@@ -484,7 +484,7 @@ def state_of(names: Names, done: Done) -> State:
 
 @frozen
 class Over:
-    """Somebody has done it."""
+    """It has been done."""
 
     record: Record
     since: int
@@ -501,8 +501,8 @@ class Busy:
 @frozen
 class Free:
     """
-    It can be taken. C{planned} is what somebody has planned, and not ended, who is not this life of
-    this node; C{since} when.
+    It can be taken. C{planned} is a plan of somebody else (or of another life of this node) that
+    has not ended; C{since} is its time.
     """
 
     planned: bytes | None = None
@@ -551,9 +551,9 @@ def meaning(state: State, holder: str, lease: str, can_begin: bool) -> Meaning:
 
 class Revisions:
     """
-    etcd's revisions as a clock: which one there was at which second of this node's own.
+    etcd's revisions as a clock: which one there was at which second of this node's own clock.
 
-    @ivar newest: the highest that was seen.
+    @ivar newest: the highest revision seen.
     """
 
     EACH = 0.25

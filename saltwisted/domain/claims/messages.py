@@ -1,8 +1,8 @@
 """
-What a claimant asks a voter, and what it is answered.
+The questions of a claimant to a voter, and the answers.
 
-One message carries many questions of one claimant, and the electorate that it goes by. A message is
-a packed map; a reader ignores fields that it does not know, and refuses a question that it does not
+One message carries many questions of one claimant, and the electorate that it uses. A message is a
+packed map; a reader ignores fields that it does not know, and refuses a question that it does not
 know.
 """
 
@@ -33,15 +33,15 @@ class Question:
     """
     One question about one key.
 
-    @ivar act: C{want} a term; C{renew} it; C{drop} it, since nothing was done under it; C{end}.
-    @ivar holder: who asks: the node and its life, since one that was started again does not know
+    @ivar act: C{want} a term; C{renew} it; C{drop} it, because nothing was done under it; C{end}.
+    @ivar holder: who asks: the node and its life, because a node that was restarted does not know
         what it held.
-    @ivar is_duty: held and renewed, without a plan and a receipt.
-    @ivar plan: packed; C{None} where nothing is said of it.
+    @ivar is_duty: whether it is held and renewed, without a plan and a receipt.
+    @ivar plan: packed; C{None} if the question does not include it.
     @ivar at: time of day when it began, or ended.
-    @ivar came: the event for which it is begun, C{node#life/number}, by the node that it came to;
-        C{""} for what is no event of a minion.
-    @ivar came_ago: how many seconds ago it came.
+    @ivar came: the event for which it is begun, C{node#life/number}, by the node that received it;
+        C{""} if it is not an event of a minion.
+    @ivar came_ago: how many seconds ago the event arrived.
     """
 
     act: str
@@ -64,16 +64,16 @@ class Reply:
     The answer to a question.
 
     @ivar said: C{granted}; C{held} by somebody for some time; C{done}; too C{low} a term; C{no}.
-    @ivar term: the highest that is known of the key, or of any.
+    @ivar term: the highest known term of the key, or of any.
     @ivar age: seconds since it was begun.
-    @ivar plan: what somebody had written down who died, where there is something.
-    @ivar accepted: in which term that was.
-    @ivar is_first: whether he had not heard before of all earlier plans.
-    @ivar is_old: its age is at least that: it is of an earlier life of the voter.
-    @ivar recent: other events that are alike (L{saltwisted.domain.claims.copies}).
-    @ivar why: for people.
-    @ivar came: for which event it was begun, as in a question.
-    @ivar came_ago: how many seconds ago that had come to its node, at least.
+    @ivar plan: the recorded plan of a holder that died, if there is one.
+    @ivar accepted: the term in which that was recorded.
+    @ivar is_first: whether that holder had not yet heard of all earlier plans.
+    @ivar is_old: whether its age is at least that: it is of an earlier life of the voter.
+    @ivar recent: other identical events (L{saltwisted.domain.claims.copies}).
+    @ivar why: for display.
+    @ivar came: the event for which it was begun, as in a question.
+    @ivar came_ago: how many seconds ago the event had arrived at its node, at least.
     """
 
     said: str

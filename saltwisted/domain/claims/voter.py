@@ -1,17 +1,17 @@
 """
 A voter: what a member has granted, to whom, and for how long.
 
-A key is granted to one holder per term, and to the next one only when the term has run out by this
-member's own clock, plus a margin for clocks that drift: two majorities have a member in common, so
-two holders never have a term at the same time. What is granted is on disk before it is answered;
-when this member was started again, all that it finds there counts from that moment.
+A key is granted to one holder per term. The next holder gets it only when the term has expired by
+this member's own clock, plus a margin for clocks that drift. Two majorities have a member in
+common, so two holders never have a term at the same time. What is granted is on disk before it is
+answered. After a restart, all terms on disk count from that moment.
 
-A short act that was begun and not ended keeps its plan: whoever gets the key next is given it, and
-writes it down again as his own before he acts. That is Paxos for each key, but that the first
-holder plans in the same round in which he asks. If two have done so and both have died, the third
-may not be able to tell who of them began: then it is I{doubtful}, and nothing is done again.
+A short act that was begun and not ended keeps its plan: the next holder of the key gets it, and
+records it again as its own before it acts. That is Paxos for each key, except that the first holder
+plans in the same round in which it asks. If two have done so and both have died, the third may be
+unable to tell which of them began: then it is I{doubtful}, and nothing is repeated.
 
-Times are seconds of a clock that nobody sets and that goes on in sleep.
+Times are seconds of a clock that nobody sets and that also counts sleep.
 """
 
 from __future__ import annotations
@@ -71,19 +71,20 @@ def node_of(holder: str) -> str:
 @frozen(kw_only=True)
 class Vote:
     """
-    What is known of one key here; a row on disk but for C{until}, C{since} and C{came_at}.
+    What is known of one key here; a row on disk, except C{until}, C{since} and C{came_at}.
 
-    @ivar number: of the row.
-    @ivar accepted: the term in which C{plan} was written down.
-    @ivar is_first: it came with the first question, whose asker did not know yet whether somebody
-        else had planned something.
+    @ivar number: the number of the row.
+    @ivar accepted: the term in which C{plan} was recorded.
+    @ivar is_first: whether it came with the first question, whose asker did not know yet whether
+        somebody else had a plan.
     @ivar begun: time of day, by its holder.
-    @ivar until: when the term has run out here.
+    @ivar until: when the term expires here.
     @ivar since: when it was granted for the first time.
-    @ivar is_old: that was in an earlier life: before C{since}, nobody knows how long.
+    @ivar is_old: whether that was in an earlier life: before C{since}, nobody knows how long.
     @ivar before: how long, by the time of day.
-    @ivar came: for which event it was begun, and so to which node that came: C{node#life/number}.
-    @ivar came_at: when that was, by this member's clock, or later.
+    @ivar came: the event for which it was begun, and so the node that received it:
+        C{node#life/number}.
+    @ivar came_at: when the event arrived, by this member's clock, or later.
     """
 
     number: int
@@ -136,7 +137,7 @@ class Delete:
 
 @frozen
 class Adopt:
-    """Write down who votes."""
+    """Record who votes."""
 
     electorate: Electorate
 
@@ -144,13 +145,14 @@ class Adopt:
 @frozen
 class Whole:
     """
-    Write down that no vote is lost: it abstained until what it may have voted before had run out.
+    Record that no vote is lost: it abstained until everything that it may have voted before had
+    expired.
     """
 
 
 @frozen
 class Floor:
-    """Write down that nothing is granted for this term or a lower one any more."""
+    """Record that nothing is granted for this term or a lower one any more."""
 
     term: int
 
@@ -163,8 +165,8 @@ class Memory:
     """
     What was on disk when a voter was started.
 
-    @ivar floor: the highest term of what is not among C{votes} any more.
-    @ivar number: the highest of the rows that are not among C{votes} and are to stay.
+    @ivar floor: the highest term of votes that are no longer in C{votes}.
+    @ivar number: the highest number of rows that are not in C{votes} and must stay.
     """
 
     votes: Sequence[Vote] = ()
@@ -176,13 +178,13 @@ class Memory:
 
 class Voter:
     """
-    @param key: this member's.
+    @param key: this member's key.
     @param now: when it was started.
     @param settle: see L{settle_seconds}.
     @param at: when it was started, by the time of day.
-    @ivar electorate: who votes, as far as is known here; C{None} while that is not known.
-    @ivar abstains: until when it votes for nothing, since it may have lost what it voted.
-    @ivar highest: the highest term that was ever granted here, or that it goes on above.
+    @ivar electorate: who votes, as far as is known here; C{None} while that is unknown.
+    @ivar abstains: until when it votes for nothing, because it may have lost its votes.
+    @ivar highest: the highest term that was ever granted here, or above which it continues.
     """
 
     def __init__(

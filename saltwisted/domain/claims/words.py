@@ -1,9 +1,9 @@
 """
-What a claim is, and what else may be answered to whoever wants one.
+What a claim is, and the other answers to a request for one.
 
-The word for the way: a node I{claims} a key, each member I{grants} it or not, and whoever has the
-grants of a majority I{holds} the claim for a term. The number of the term only grows with a key.
-It is the fencing number of what the holder writes.
+The terms: a node I{claims} a key, each member I{grants} it or not, and a node that has the grants
+of a majority I{holds} the claim for a term. The number of the term only grows with a key. It is the
+fencing number of what the holder writes.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ class Claim:
     """
     A beginning: this node, and no other, does what the plan says.
 
-    @ivar key: what for.
+    @ivar key: what is claimed.
     @ivar term: the fencing number: higher than that of each earlier holder of this key.
     @ivar holder: the node.
-    @ivar plan: what will be done; as it was written down, which may be an earlier holder's.
-    @ivar age: seconds since the plan was made, where that was by somebody else.
-    @ivar is_doubtful: two nodes that died had planned differently, or it is too long ago: it cannot
-        be told what was done. What must not be done twice is lost then.
+    @ivar plan: what will be done, as recorded, which may be an earlier holder's plan.
+    @ivar age: seconds since the plan was made, if another node made it.
+    @ivar is_doubtful: two nodes that died had planned differently, or it is too long ago: it is
+        unknown what was done. Work that must not be done twice is then lost.
     @ivar until: seconds of the holder's monotonic clock; see C{IClaims.holds}.
     """
 
@@ -43,8 +43,8 @@ class Taken:
     """
     Somebody else does it, or it is done.
 
-    @ivar holder: who.
-    @ivar ended: whether it is done; C{result} says how then.
+    @ivar holder: the node.
+    @ivar ended: whether it is done; then C{result} says how.
     """
 
     key: str
@@ -56,9 +56,9 @@ class Taken:
 @frozen(kw_only=True)
 class NoMajority:
     """
-    Nobody may begin: too few members can be asked, or this node was told to claim nothing.
+    Nobody may begin: too few members can be reached, or this node was told to claim nothing.
 
-    @ivar why: for people.
+    @ivar why: for display.
     """
 
     key: str
@@ -74,9 +74,9 @@ class Receipt:
     What is known of one claim of a short act.
 
     @ivar what: what was to be done, in a few words for people.
-    @ivar event: the tag of the event that it was done for, or C{""}.
+    @ivar event: the tag of the event for which it was done, or C{""}.
     @ivar begun: time of day by the holder's clock.
-    @ivar ended: the same, or C{None} while it is not known to have ended.
+    @ivar ended: the same, or C{None} if it is not known to have ended.
     @ivar result: how it ended.
     """
 
@@ -127,12 +127,12 @@ def merged(receipts: Iterable[Receipt]) -> list[Receipt]:
 @frozen(kw_only=True)
 class Came:
     """
-    An event whose key was given when it came, which may be long before it is claimed.
+    An event whose key was assigned when it arrived, which may be long before it is claimed.
 
-    @ivar source: the node that it came to and its life, C{node#life}, if another life of one took
-        it than the one that claims; else C{""}.
+    @ivar source: the node that received it and its life, C{node#life}, if another life of a node
+        received it than the one that claims; else C{""}.
     @ivar age: how many seconds ago that was; C{None}: only the time of day would tell.
-    @ivar row: what tells it from all others: C{node#life/number}.
+    @ivar row: what distinguishes it from all others: C{node#life/number}.
     """
 
     key: str
@@ -144,11 +144,11 @@ class Came:
 @frozen(kw_only=True)
 class Occasion:
     """
-    An event of a minion, by what tells it from others and knows its copies.
+    An event of a minion, by what distinguishes it from others and identifies its copies.
 
     @ivar alike: what it has in common with its copies.
-    @ivar call: the C{__pub_jid} that it carries, or C{""}: whatever is alike and has the same, is
-        the same event, though it comes to one node twice.
+    @ivar call: the C{__pub_jid} that it carries, or C{""}: identical events with the same one are
+        the same event, even if they come to one node twice.
     """
 
     alike: str

@@ -1,3 +1,4 @@
 """
-Git as a source of files: which ref is which environment, and what a tree of commits has at a path.
+Git as a source of files: which ref is which environment, and what is at a path in a tree of
+commits.
 """

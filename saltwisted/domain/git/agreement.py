@@ -1,8 +1,8 @@
 """
-Which commits of a repository the nodes of a cluster serve: versions, and what follows from one.
+Which commits of a repository the nodes of a cluster serve: versions, and their consequences.
 
-Whoever holds the duty makes versions, one for each set of refs. All nodes compare them in the same
-way and never go back to one that is lower, so it does not matter in which order they hear.
+The holder of the duty makes versions, one for each set of refs. All nodes compare them in the same
+way and never go back to a lower one, so it does not matter in which order they hear of them.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def tips_of(value: Any, most: int) -> dict[str, list[str]]:
 
 
 class Do(enum.Enum):
-    """What a node does that hears that another one serves a version."""
+    """What a node does when it hears that another one serves a version."""
 
     NOTHING = "it serves the same, or a later one"
     SERVE = "it has the objects: it serves it"

@@ -1,8 +1,8 @@
 """
-Which commits were served before: the generations that are kept, as what each changed.
+Which commits were served before: the generations that are kept, stored as changes.
 
-A generation is named by its view. It has for each remote its refs; one after another differs in few
-of them, so that hundreds cost little more than one.
+A generation is named by its view. It has the refs of each remote. Successive generations differ in
+few of them, so hundreds cost little more than one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class CommitHistory:
     """
     The newest last.
 
-    @param rows: as of L{rows}; what is none is left out.
+    @param rows: as of L{rows}; invalid ones are left out.
     """
 
     def __init__(self, rows: Any = ()) -> None:
@@ -153,9 +153,9 @@ class BackWards:
     """
     Remotes that are rolled back: what had been fetched of each then, and what is served instead.
 
-    It holds until something else is fetched: a push ends it.
+    A rollback holds until something else is fetched: a push ends it.
 
-    @param rows: as of L{rows}; what is none is left out.
+    @param rows: as of L{rows}; invalid ones are left out.
     """
 
     def __init__(self, rows: Any = None) -> None:

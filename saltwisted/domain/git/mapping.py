@@ -1,9 +1,9 @@
 """
 Which environments a repository has, and which commit each of them is: Salt's rules.
 
-Branches and tags are environments by their names; the branch (or tag) C{base} is environment
-C{base}. What a configuration maps comes before. A branch name is a pusher's choice: it is compared
-here, and never part of a path or of a command.
+Branches and tags are environments of the same names; the branch (or tag) C{base} is environment
+C{base}. Mappings in the configuration take precedence. Whoever pushes chooses a branch name: it is
+compared here, and never part of a path or of a command.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FULL = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 class IRemote(Protocol):
-    """What counts here of a remote (L{saltwisted.config.git.GitRemote})."""
+    """The fields of a remote that count here (L{saltwisted.config.git.GitRemote})."""
 
     @property
     def base(self) -> str: ...
@@ -50,7 +50,8 @@ class IRemote(Protocol):
 @frozen
 class Tip:
     """
-    What a ref is: the object it names, the commit that this is or leads to, and that one's tree.
+    The value of a ref: the object that it names, the commit that this is or leads to, and that
+    commit's tree.
     """
 
     id: str

@@ -1,5 +1,5 @@
 """
-When a remote is asked again.
+When a remote is fetched again.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-What a web hook of a git server says: which repository somebody has pushed to.
+Reads the web hook of a git server: which repository was pushed to.
 """
 
 from __future__ import annotations

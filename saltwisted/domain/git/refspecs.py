@@ -1,5 +1,5 @@
 """
-What a fetch would make of the refs of a remote, by its refspecs.
+How a fetch would map the refs of a remote, by its refspecs.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
-Whether what git says of a signature is good, and how people are told of one that is not.
+Whether git's report on a signature is good, and the texts about a bad one.
 
-A signature counts if one of the trusted keys has made it while that key was valid. A key that has
-expired since takes nothing back; one that is revoked, or is no longer in the file, does. When a
-signature was made is what its maker says.
+A signature counts if one of the trusted keys made it while that key was valid. If a key has expired
+since then, its signatures stay valid; if it is revoked, or no longer in the file, they do not. The
+signer states the time of a signature.
 """
 
 from __future__ import annotations

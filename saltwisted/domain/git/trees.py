@@ -1,10 +1,10 @@
 """
-Trees of commits: what is at a path, and everything that is there.
+Trees of commits: what is at a path, and everything in them.
 
-Names in a tree are whatever somebody has pushed. One that could mean another place on a disk, or
-the inside of a repository, is as if it were not there. A link leads inside its tree or nowhere.
+Names in a tree are whatever somebody has pushed. A name that could mean another place on a disk, or
+the inside of a repository, is treated as missing. A link leads inside its tree or nowhere.
 
-How a tree is read is an argument. Nothing here knows libgit2.
+A function argument reads a tree. This module does not know libgit2.
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ def resolve(top: str, parts: Sequence[str], look: Look, target: Target) -> Entry
 @frozen
 class Everything:
     """
-    What is in a tree, as Salt lists it: links are files, whatever they lead to; submodules are not
-    there.
+    What is in a tree, as Salt lists it: links are files, whatever they lead to; submodules are
+    missing.
 
     @ivar links: link to its target.
     @ivar left_out: how many names are not served.
@@ -124,9 +124,9 @@ class Names:
     """
     What one tree has: names of files, and names with objects of directories and of links.
 
-    @ivar count: how many names are served, submodules among them.
-    @ivar odd: how many are not.
-    @ivar longest: characters of the longest.
+    @ivar count: how many names are served, including submodules.
+    @ivar odd: how many are not served.
+    @ivar longest: the length of the longest name.
     """
 
     files: list[str]

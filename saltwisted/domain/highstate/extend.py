@@ -1,9 +1,9 @@
 """
-Changes to high data after all SLS are there: C{extend}, C{exclude} and the requisites C{_in}.
+Changes to high data after all SLS files are there: C{extend}, C{exclude} and the requisites C{_in}.
 
-What stock finds by reading all high data for each extension (C{find_name}) is looked up
-in an index here, so that the whole costs as much as the data is long. The results are
-those of C{reconcile_extend}, C{requisite_in} and C{_apply_exclude} in 3008.2.
+Stock reads all high data for each extension (C{find_name}). Here an index is used, so that the cost
+is proportional to the length of the data. The results are those of C{reconcile_extend},
+C{requisite_in} and C{_apply_exclude} in 3008.2.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Names:
     """
     Which id has an argument of this value: C{find_name} of stock, indexed.
 
-    @param high: looked at when the first question comes; tell L{forget} of changes.
+    @param high: read at the first question; tell L{forget} of changes.
     """
 
     def __init__(self, high: High) -> None:

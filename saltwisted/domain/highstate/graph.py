@@ -1,14 +1,13 @@
 """
 The graph of requisites: references become edges, edges become an order.
 
-Nodes and edges are numbered; a node keeps its edges in the order in which they were
-read, since stock's order among equals (and the text of a cycle) depends on it. The order
-is that of C{salt/utils/requisite.py} in 3008.2: topological, and where that leaves a
-choice, by C{order}, pulled forward by those who wait for a state, then by module, name
-and function.
+Nodes and edges are numbered. A node keeps its edges in the order in which they were read, because
+stock's order among equals (and the text of a cycle) depends on it. The order is that of
+C{salt/utils/requisite.py} in 3008.2: topological, and where that leaves a choice, by C{order},
+pulled forward by states that wait for a state, then by module, name and function.
 
-A prerequired state stands in the graph twice: once to be tried in test mode before the
-state that asked, once to be run after it.
+A prerequired state is in the graph twice: once to be tried in test mode before the state that
+requires it, once to be run after it.
 """
 
 from __future__ import annotations
@@ -41,12 +40,12 @@ class Node:
     """
     A call, or several aggregated ones.
 
-    @ivar call: the tag of the call; C{tag} is another for a trial.
+    @ivar call: the tag of the call; C{tag} differs for a trial.
     @ivar outs: C{number * 16 + kind} of the nodes that wait for this one, in order.
-    @ivar ins: the same of those that this one waits for.
-    @ivar aggregable: whether the call may be put together with others.
+    @ivar ins: the same for the nodes that this one waits for.
+    @ivar aggregable: whether the call may be combined with others.
     @ivar aggregate: the number of the node that stands for it and others, or C{None}.
-    @ivar members: of such a node: the numbers of what it stands for.
+    @ivar members: for such a node: the numbers of what it stands for.
     """
 
     tag: str
@@ -61,7 +60,7 @@ class Node:
 
 
 class Cycle(Exception):
-    """The requisites go round in a circle."""
+    """The requisites form a cycle."""
 
 
 class Graph:

@@ -1,5 +1,5 @@
 """
-C{listen}: which states are called once more when all are done.
+C{listen}: which states are called again when all are done.
 """
 
 from __future__ import annotations

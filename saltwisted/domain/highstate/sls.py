@@ -27,9 +27,9 @@ class Rendered:
     """
     One SLS as data.
 
-    @ivar data: what it means; C{None} where there is nothing.
-    @ivar origin: the address that it came from; tells C{a/init.sls} from C{a.sls}.
-    @ivar found: whether there is such a file.
+    @ivar data: its value; C{None} if there is nothing.
+    @ivar origin: the address that it came from; distinguishes C{a/init.sls} from C{a.sls}.
+    @ivar found: whether the file exists.
     """
 
     data: Any
@@ -39,7 +39,7 @@ class Rendered:
 
 
 class Source(Protocol):
-    """Where SLS come from."""
+    """Where SLS files come from."""
 
     @property
     def environments(self) -> Container[Any]:
@@ -57,7 +57,7 @@ class Source(Protocol):
 
 class Assembly:
     """
-    High data in the making.
+    High data under construction.
 
     @param auto_order: C{state_auto_order}: states keep the order of their files.
     @ivar high: what there is so far.

@@ -1,8 +1,9 @@
 """
-Top files: which SLS of which environment are meant for this minion.
+Top files: which SLS files of which environment this minion gets.
 
-Rules on rendered data; who fetches and renders is L{saltwisted.worker.states.highstate}. The four
-ways of merging are those of C{top_file_merging_strategy}; a sentence for the log goes to C{note}.
+These are rules on rendered data; L{saltwisted.worker.states.highstate} fetches and renders. The
+four ways of merging are those of C{top_file_merging_strategy}; a sentence for the log goes to
+C{note}.
 """
 
 from __future__ import annotations

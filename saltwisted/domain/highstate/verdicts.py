@@ -1,7 +1,7 @@
 """
-May a call run, now that its requisites have? And what does the whole amount to?
+Whether a call may run once its requisites have run, and the result of the whole run.
 
-Pure judgements on results. The wording of comments is that of C{salt/state.py}.
+These are pure functions of results. The wording of comments is that of C{salt/state.py}.
 """
 
 from __future__ import annotations

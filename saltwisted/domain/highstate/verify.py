@@ -1,5 +1,5 @@
 """
-Is this high data? The structural mistakes of an SLS, in stock's words.
+Whether data is valid high data: the structural mistakes of an SLS, in stock's words.
 """
 
 from __future__ import annotations

@@ -1,3 +1,3 @@
 """
-What is measured, and under which names it is told.
+What is measured, and the names under which it is exported.
 """

@@ -1,10 +1,9 @@
 """
 A master's figures as families of samples, with the names that dashboards know.
 
-A family has one name, one kind, a sentence, and samples that differ by their labels. How they are
-written for Prometheus is in C{web}. Labels have few values by construction: what comes from outside
-(names of functions, reasons) is one of at most L{MOST} in a family, and the rest are together in
-C{other}.
+A family has one name, one kind, a description, and samples that differ by their labels. C{web}
+writes them for Prometheus. Labels have few values by construction: values from outside (names of
+functions, reasons) are limited to L{MOST} in a family, and the others are together in C{other}.
 """
 
 from __future__ import annotations

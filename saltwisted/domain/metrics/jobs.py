@@ -1,13 +1,13 @@
 """
-What became of jobs, counted from events, under the names of salt-exporter.
+What happened to jobs, counted from events, under the names of salt-exporter.
 
-Its dashboards and alerts go on working: the names, labels and meanings are those of
-U{https://github.com/kpetremann/salt-exporter}, with these differences. What has a label for each
-minion is there only where it is asked for. Durations are seconds, as their name says. And the
-values of labels are bounded, since minions say them: a return of a function that nobody here has
+Its dashboards and alerts continue to work: the names, labels and meanings are those of
+U{https://github.com/kpetremann/salt-exporter}, with these differences. Families with a label for
+each minion exist only on request. Durations are in seconds, as their name says. And the values of
+labels are limited, because minions choose them: a return of a function that nobody here has
 published counts under C{other}.
 
-Each node counts what arises at itself, so the sum over the nodes of a cluster counts all once.
+Each node counts its own events, so the sum over the nodes of a cluster counts each event once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ Pair = tuple[str, str]
 
 
 class Pairs:
-    """Pairs of a function and a state with series of their own; the first so many to be met."""
+    """
+    Pairs of a function and a state with series of their own: the first ones that were met, up to a
+    limit.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -56,10 +59,10 @@ class Pairs:
 
 class JobFigures:
     """
-    Hears events, and gives families.
+    Receives events, and provides families.
 
     @param minions: whether to keep figures of each minion.
-    @param functions: of these the last result of each minion is kept.
+    @param functions: the functions of which the last result of each minion is kept.
     """
 
     def __init__(self, minions: bool, functions: Collection[str]) -> None:

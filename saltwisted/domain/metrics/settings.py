@@ -1,8 +1,8 @@
 """
 The block C{metrics} of a master's configuration.
 
-Salt 3008 has a block of this name, for OpenTelemetry. What it says of Prometheus is understood;
-beside it there are words of ours, which a block needs no others to have: C{metrics: {}} is enough.
+Salt 3008 has a block of this name, for OpenTelemetry. Its settings for Prometheus are understood.
+We add some words of our own, and a block needs no others: C{metrics: {}} is enough.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ MOST_FUNCTIONS = 20
 @frozen(kw_only=True)
 class MetricsSettings:
     """
-    What the block says.
+    The settings of the block.
 
-    @ivar host: the address that is listened on.
-    @ivar port: C{None} when the block names none: then L{PORT}.
+    @ivar host: the address to listen on.
+    @ivar port: C{None} if the block names none: then L{PORT}.
     @ivar minions: whether there are series for each minion.
-    @ivar functions: of these the last result is told for each minion.
-    @ivar api: whether the port of the HTTP API tells them as well.
+    @ivar functions: the functions of which the last result is exported for each minion.
+    @ivar api: whether the port of the HTTP API exports them as well.
     """
 
     host: str = HOST

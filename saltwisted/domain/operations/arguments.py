@@ -1,8 +1,8 @@
 """
-The arguments of an operation: which there are, of which kind, and what is said about wrong ones.
+The arguments of an operation: their names, their types, and the errors about wrong ones.
 
-They are checked here, once, before anybody's rights are judged and before the operation sees
-them. What the values mean is the operation's own matter.
+They are checked here, once, before the caller's rights are checked and before the operation sees
+them. Only the operation knows what the values mean.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ SHOWN = 100
 @frozen
 class Kind:
     """
-    What a value may be.
+    The type of a value.
 
-    @ivar words: as an error says it, after "must be".
+    @ivar words: its name in an error, after "must be".
     """
 
     words: str
@@ -83,8 +83,8 @@ class Argument:
     """
     One argument of an operation. An optional one that is C{None} counts as not given.
 
-    @ivar needed: whether the operation makes no sense without it.
-    @ivar may_be_empty: whether an empty value will do for one that is needed.
+    @ivar needed: whether it is required.
+    @ivar may_be_empty: whether an empty value is allowed if it is required.
     """
 
     name: str

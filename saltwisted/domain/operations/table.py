@@ -1,9 +1,9 @@
 """
-The table of operations: what may be asked of a daemon, by whom, with what, and who answers.
+The table of operations: what a daemon offers, to whom, with which arguments, and who answers.
 
-The parts of a daemon (its master, its cluster, its roots) each contribute rows; whoever puts the
-daemon together joins them. Every door calls L{Operations.call}, so that the same request of the
-same person has the same outcome at each of them. The page C{docs/operations-table.md} is made
+The parts of a daemon (its master, its cluster, its roots) each contribute rows; the role that
+builds the daemon joins them. Every interface calls L{Operations.call}, so that the same request of
+the same person has the same result through each of them. C{docs/operations-table.md} is generated
 from the rows.
 """
 
@@ -24,15 +24,16 @@ Stream = Callable[[Any], Any]
 @frozen(kw_only=True)
 class Caller:
     """
-    Who asks, as a door has found out. Only doors make one.
+    Who asks, as an interface has determined. Only interfaces make one.
 
-    @ivar name: the account on this machine; C{""} for somebody whom only a login can name.
+    @ivar name: the account on this machine; C{""} if only a login can name the caller.
     @ivar owner: whether that is root or the daemon's own user.
-    @ivar source: from where, for the log and for the limit on attempts to log in: C{uid NUMBER}
-        or an address.
-    @ivar door: which door it is, in words for the log.
-    @ivar proof: a token, or a backend, name and password, where the door has it (a session, a
-        header) and not the request. Who has one is judged by it and never by his account.
+    @ivar source: from where, for the log and for the limit on login attempts: C{uid NUMBER} or an
+        address.
+    @ivar door: the interface, in words for the log.
+    @ivar proof: a token, or a backend, name and password, if the interface has it (a session, a
+        header) and not the request. A caller with a proof is judged by it, and never by the
+        account.
     """
 
     name: str = ""
@@ -45,10 +46,10 @@ class Caller:
 @frozen(kw_only=True)
 class Call:
     """
-    What an operation is told.
+    What an operation gets.
 
-    @ivar args: its arguments, checked; those that were not given are not there.
-    @ivar user: as whom it is done, as the rule of rights says.
+    @ivar args: its arguments, checked, without those that were not given.
+    @ivar user: the user in whose name it is done, according to the rule of rights.
     @ivar stream: where items go before the answer, if the operation streams.
     """
 
@@ -68,8 +69,8 @@ class Right:
     A rule of rights.
 
     @ivar words: who may, as the page of the operations says it.
-    @ivar judge: asked who calls and with what arguments; as whom it is done, or it raises
-        L{DeniedError} or L{RemoteError}.
+    @ivar judge: gets the caller and the arguments; returns the user in whose name the call is done,
+        or raises L{DeniedError} or L{RemoteError}.
     """
 
     words: str
@@ -112,8 +113,8 @@ class Operation:
 
     @ivar handler: a coroutine function; its docstring says what the operation does.
     @ivar streams: whether items come before the answer.
-    @ivar more: what arguments beside C{takes} are for; without it there are none.
-    @ivar record: what is on record of a call beside its name: the names of arguments that say what
+    @ivar more: what arguments besides C{takes} are for; without it none are allowed.
+    @ivar record: which arguments are on record, besides the operation's name: those that say what
         is done and have no secrets. C{None}: it does nothing that is worth a record.
     """
 
@@ -130,12 +131,12 @@ class Operations:
     """
     Rows by name.
 
-    @param where: whose table it is, as an error says it: C{this master}.
-    @param denied: told of each refusal.
-    @param recorded: C{recorded(user, what, caller)}: told of each call that is on record, when it
-        is allowed and before it is done.
-    @param otherwise: awaited with who asks for a name that is not there; it may raise what is
-        truer than that the name is unknown.
+    @param where: the owner of the table, as an error says it: C{this master}.
+    @param denied: called with each refusal.
+    @param recorded: C{recorded(user, what, caller)}: called with each call that is on record, when
+        it is allowed and before it is done.
+    @param otherwise: awaited with the caller if a name does not exist; it may raise an error that
+        is more exact than that the name is unknown.
     """
 
     def __init__(

@@ -1,3 +1,3 @@
 """
-Orchestrations that survive their master: what is written down of a run, and what comes of it.
+Orchestrations that survive their master: the records of a run, and what follows from them.
 """

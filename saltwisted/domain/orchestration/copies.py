@@ -1,17 +1,17 @@
 """
 The lines of a run on the disks of several nodes.
 
-One node writes: the one that holds the claim of the run. A line counts when a majority of the
-run's seats (L{saltwisted.domain.orchestration.seats}) has it on disk; in a cluster of three these
-are two copies. Each L{Keeper} has a prefix of the lines, and the term of the writer who sent them.
-Whoever takes a run over asks until a majority of the seats has answered that the best record names,
-which promises to take nothing from earlier writers any more, and goes on with the record
-of the highest term, and of the longest of those: it has all that ever counted. He sends all of
-it again under his own term before he acts, so that what he adopts counts as well. That is
-how Raft and viewstamped replication change their leader, for one run at a time.
+One node writes: the one that holds the claim of the run. A line counts when a majority of the run's
+seats (L{saltwisted.domain.orchestration.seats}) has it on disk; in a cluster of three these are two
+copies. Each L{Keeper} has a prefix of the lines, and the term of the writer that sent them. A node
+that takes a run over asks until a majority of the seats in the best record has answered. They
+promise to accept nothing from earlier writers any more. The node continues with the record of the
+highest term (of several, the longest): it has all lines that ever counted. It sends all of it again
+under its own term before it acts, so that what it adopts counts as well. That is how Raft and
+viewstamped replication change their leader, for one run at a time.
 
-What a writer that stood still sends after that is refused everywhere, so that nothing that he
-writes down counts, and nothing that does not count has an effect.
+What a writer sends after it stood still is refused everywhere, so nothing that it writes counts,
+and nothing that does not count has an effect.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Record:
     """
     What one disk has of one run.
 
-    @ivar promised: nothing of an earlier term is taken any more.
-    @ivar term: of whoever sent the lines.
+    @ivar promised: nothing of an earlier term is accepted any more.
+    @ivar term: the term of the node that sent the lines.
     @ivar unread: how many lines there are, if they are on the disk and not in memory.
     """
 
@@ -75,7 +75,7 @@ class Put:
     """
     Write a row of a record.
 
-    @ivar at: how many lines before these stay; all others go.
+    @ivar at: how many lines before these stay; all others are deleted.
     """
 
     jid: str
@@ -88,9 +88,9 @@ class Put:
 @frozen(kw_only=True)
 class Look:
     """
-    Promise to take nothing from earlier writers, and say what you have.
+    Promise to accept nothing from earlier writers, and return what you have.
 
-    @ivar have: the rank of what the asker has; what is no higher is not sent.
+    @ivar have: the rank of the asker's record; a record that is no higher is not sent.
     """
 
     jid: str
@@ -111,11 +111,11 @@ class Send:
 @frozen(kw_only=True)
 class Reply:
     """
-    @ivar ok: it was done.
-    @ivar promised: by which term it was refused.
+    @ivar ok: whether it was done.
+    @ivar promised: the term that refused it.
     @ivar count: how many lines there are under the term of the question, so that more can follow.
-    @ivar term: of C{lines}.
-    @ivar lines: C{None} where the asker has as much.
+    @ivar term: the term of C{lines}.
+    @ivar lines: C{None} if the asker has as much.
     """
 
     ok: bool
@@ -127,10 +127,10 @@ class Reply:
 
 class Keeper:
     """
-    The records of one disk. What is answered is answered when the writes are on it.
+    The records of one disk. Answers are sent when the writes are on disk.
 
-    Of a run that has ended the lines need not be in memory; before anything is asked of it, they
-    are read again (L{whole}).
+    The lines of an ended run need not be in memory; before a question about them, they are read
+    again (L{whole}).
     """
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
@@ -228,7 +228,7 @@ class Writer:
     @ivar named: how many lines there are up to those that name them.
     @ivar lines: all of them.
     @ivar kept: key to how many of them that member has on disk under this term.
-    @ivar deposed: somebody with a higher term has taken over: nothing counts any more.
+    @ivar deposed: whether a node with a higher term has taken over: nothing counts any more.
     """
 
     jid: str
@@ -295,7 +295,7 @@ class Writer:
 @define
 class Takeover:
     """
-    The answers to a L{Look}, until they are enough to go on with.
+    The answers to a L{Look}, until there are enough to continue.
 
     @ivar best: the record of the highest rank.
     @ivar said: the keys of those that have promised.

@@ -1,8 +1,8 @@
 """
 The life of a run of an orchestration, and of one of its steps: two tables.
 
-A run that was interrupted, has failed or was stopped goes on when an operator says so, who has
-looked; one that is done never does. A step that is done is never begun again.
+A run that was interrupted, has failed or was stopped continues only when an operator, who has
+checked it, says so; a run that is done never does. A step that is done is never begun again.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from enum import Enum
 
 
 class RunState(Enum):
-    """How a run stands."""
+    """The state of a run."""
 
     RUNNING = "running"
     DONE = "done"
@@ -21,7 +21,7 @@ class RunState(Enum):
 
 
 class StepState(Enum):
-    """How a step stands."""
+    """The state of a step."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -32,7 +32,7 @@ class StepState(Enum):
 
 
 class Said(Enum):
-    """What is written down."""
+    """The kinds of lines."""
 
     BEGUN = "it begins"
     DONE = "it ended well"

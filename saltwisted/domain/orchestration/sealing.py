@@ -1,9 +1,9 @@
 """
-Calls of steps that are secret, as they lie on disks.
+The chunks of secret steps, as they are on disks.
 
-Who goes on with a run needs what its steps were given, so that cannot be replaced by stars. Of a
-step with C{no_log: True} all but a few words is sealed, by a key that only the masters of this
-cluster can make: it comes from their identity.
+A node that continues a run needs the arguments of its steps, so these cannot be replaced by stars.
+Of a step with C{no_log: True}, everything but a few words is sealed, by a key that only the masters
+of this cluster can derive: it comes from their identity.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def sealing_key(identity: PrivateKey) -> SessionKey:
 
 class Seals:
     """
-    Those of one node.
+    The seals of one node.
 
-    @param identity: the master's, as it is now.
+    @param identity: the master's present identity.
     """
 
     def __init__(self, identity: Callable[[], PrivateKey], entropy: Entropy) -> None:

@@ -1,13 +1,13 @@
 """
-Whose disks the lines of a run count on: its seats.
+The seats of a run: the members on whose disks its lines count.
 
-They are written down in the run itself, in its first line and wherever they change, and the latest
-that a writer has written down hold for it. So whoever takes a run over finds in its lines whom he
-has to ask: it does not matter whom he takes for members, nor who has joined meanwhile. When
-the members change, the seats follow in two lines. After the first one a majority of the old seats
-and one of the new ones are needed; the second one, which the new seats have alone, is written when
-the first one counts. That is the joint consensus of Raft (Ongaro and Ousterhout 2014, section
-6), for one run.
+They are recorded in the run itself, in its first line and wherever they change. The latest that a
+writer has written apply to that writer. So a node that takes a run over finds in its lines which
+members it has to ask: it does not matter which members it knows, nor which have joined meanwhile.
+When the members change, the seats follow in two lines. After the first one, a majority of the old
+seats and one of the new ones are needed. The second one has only the new seats, and is written when
+the first one counts. That is the joint consensus of Raft (Ongaro and Ousterhout 2014, section 6),
+for one run.
 """
 
 from __future__ import annotations

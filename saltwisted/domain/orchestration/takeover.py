@@ -1,12 +1,12 @@
 """
-What is done with a run whose node died: which step is gone on with, and how.
+How a run whose node died continues: which step, and how.
 
-A job on minions has a jid that was written down before it was published. So it is found again: its
-returns are awaited if it was published, and it is published under the same jid while that may
-be done; a minion that has run it does not run it again. If one that had it returns nothing, nobody
-can know what it did (L{unheard}). What goes out in parts (C{batch}) has one
-jid, and a line before each part: those before the latest were published for certain, those after it
-were not, and the latest one is judged as a job is. Of anything else nobody can know what
+A job on minions has a jid that was recorded before it was published. So it is found again: its
+returns are awaited if it was published, and otherwise it is published under the same jid while that
+is allowed; a minion that has run it does not run it again. If a minion that had it returns nothing,
+nobody can know what it did (L{unheard}). A step that is published in parts (C{batch}) has one jid,
+and a line before each part. The parts before the latest line were published for certain, those
+after it were not, and the latest one is treated like a job. For anything else nobody can know what
 it did, or whether it is over: such a step is I{interrupted}, and the run stops there, unless the
 step itself says that it may be done twice (C{retry_on_takeover: true}).
 """
@@ -30,7 +30,7 @@ RETRY = "retry_on_takeover"
 
 
 class How(Enum):
-    """How a step is gone on with."""
+    """How a step continues."""
 
     ATTACH = "its job is waited for"
     PUBLISH = "its job is published under the same jid"
@@ -43,8 +43,9 @@ class Known:
     """
     What is known of the job of a step.
 
-    @ivar published: there is a record of it; of its latest part, where it goes out in parts.
-    @ivar age: seconds since its jid was given; since that part was about to go out.
+    @ivar published: whether there is a record of it; for a step in parts, of its latest part.
+    @ivar age: seconds since its jid was assigned; for a step in parts, since that part was about to
+        be published.
     """
 
     published: bool = False
@@ -129,12 +130,12 @@ def unheard_why(jid: str, minions: Collection[str], idle: Collection[str]) -> st
 @define
 class Plan:
     """
-    What a takeover comes to.
+    The result of a takeover.
 
-    @ivar goes_on: whether the run does; else C{lines} end it.
-    @ivar attach: steps to jids whose jobs are waited for.
+    @ivar goes_on: whether the run continues; else C{lines} end it.
+    @ivar attach: steps to jids whose jobs are awaited.
     @ivar publish: steps to jids whose jobs are published under the same jid.
-    @ivar lines: what is to be written down first.
+    @ivar lines: what must be recorded first.
     """
 
     goes_on: bool = True

@@ -1,13 +1,14 @@
 """
-A run of an orchestration as data: what is written down of it, line by line, and what that comes to.
+A run of an orchestration as data: its records, line by line, and their meaning.
 
-A line is a plain map with C{what} and C{at} (time of day, by who wrote it). The first one has all
-that the run was begun with, the compiled chunks above all: nothing is ever rendered again. Each
-step has a line before it has any effect, and one with its result. L{Run} is the lines read from
-first to last; the life of a run and of a step are tables (L{saltwisted.domain.orchestration.life}).
+A line is a plain map with C{what} and C{at} (time of day, by its writer). The first one has
+everything with which the run was begun, above all the compiled chunks: nothing is ever rendered
+again. Each step has a line before it has any effect, and one with its result. L{Run} is the lines
+read from first to last; the life of a run and of a step are tables
+(L{saltwisted.domain.orchestration.life}).
 
-How lines come to several disks is in L{saltwisted.domain.orchestration.copies}; what is done with a
-run whose node died in L{saltwisted.domain.orchestration.takeover}.
+L{saltwisted.domain.orchestration.copies} brings lines to several disks;
+L{saltwisted.domain.orchestration.takeover} decides how a run whose node died continues.
 """
 
 from __future__ import annotations
@@ -36,12 +37,13 @@ FULL = ("name", "result", "comment", "changes", "__jid__", "duration", "start_ti
 @define
 class Parts:
     """
-    What goes out in parts, one after the other (C{batch}), or to some of those that are meant
-    (C{subset}). It is decided once: whoever takes over tells the same minions in the same order.
+    A step that is published in parts, one after another (C{batch}), or to some of the matching
+    minions (C{subset}). The parts are decided once: a node that takes over uses the same minions in
+    the same order.
 
     @ivar turns: the minions of each part.
-    @ivar lost: who did not answer before the first, and what there is to say of each.
-    @ivar begun: for each part that was about to go out the time of day.
+    @ivar lost: which minions did not answer before the first part, and a text about each.
+    @ivar begun: the time of day for each part that was about to be published.
     """
 
     turns: list[list[str]]
@@ -65,11 +67,11 @@ class Step:
 
     @ivar number: its place in the order of the chunks, from 0.
     @ivar low: the chunk.
-    @ivar jid: of its job on minions, or C{""}.
+    @ivar jid: the jid of its job on minions, or C{""}.
     @ivar node: where it was begun last.
     @ivar begun: time of day, or C{None}.
-    @ivar why: of a step that was interrupted or skipped.
-    @ivar parts: of one that goes out in parts, once these are known.
+    @ivar why: the reason why it was interrupted or skipped.
+    @ivar parts: the parts, once these are known.
     """
 
     number: int
@@ -125,10 +127,10 @@ class Run:
     What is known of one run.
 
     @ivar attempt: 1, and one more with each resumption by an operator.
-    @ivar node: where it goes on, or went on last.
-    @ivar about: what the first line says of it; empty where that is not known.
+    @ivar node: where it runs, or ran last.
+    @ivar about: the contents of the first line; empty if they are unknown.
     @ivar counted: how many lines were read.
-    @ivar wishes: by id, where it is to halt or to end (C{state.pause}, C{state.soft_kill}).
+    @ivar wishes: by id, where it must halt or end (C{state.pause}, C{state.soft_kill}).
     """
 
     jid: str

@@ -1,10 +1,9 @@
 """
-The pillar of one minion: top files, SLS with their includes, external pillars, merging.
+The pillar of one minion: top files, SLS files with their includes, external pillars, merging.
 
-The order of everything, and the texts in C{_errors}, are those of stock 3008:
-people test for them. Nothing raises but by a bug; what goes wrong in a file is
-an entry in C{_errors}, and a fuller account in L{Compiled.details}, which may
-quote the file and is for operators' eyes, never for a log.
+The order of everything, and the texts in C{_errors}, are those of stock 3008: people test for them.
+Only a bug can raise. An error in a file is an entry in C{_errors}, and a fuller text in
+L{Compiled.details}, which may quote the file; it is for operators, and never for a log.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ class Compiled:
     """
     A finished pillar.
 
-    @ivar details: for each failure the whole text, with quoted lines.
+    @ivar details: the whole text for each failure, with quoted lines.
     @ivar summaries: the same for a log: names, lines and syntax, no data.
     """
 

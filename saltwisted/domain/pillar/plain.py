@@ -1,10 +1,10 @@
 """
-What of a pillar can be sent: plain data without loops.
+Which parts of a pillar can be sent: plain data without loops.
 
-Modules put anything into a pillar: C{__opts__}, objects, maps that hold themselves. Stock
-writes C{<Recursion on dict with id=...>} for a loop, and gives a minion nothing at all for an
-object. Here the loop is named in the same way (without the number, which would be another each
-time), and an object costs its own key.
+Modules put anything into a pillar: C{__opts__}, objects, maps that contain themselves. Stock writes
+C{<Recursion on dict with id=...>} for a loop, and sends a minion nothing at all if there is an
+object. Here a loop is named in the same way (without the number, which would change each time), and
+an object only costs its own key.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-What the configuration says about pillar, apart from how files are rendered.
+The pillar options of the configuration, except how files are rendered.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ class PillarSettings:
     """
     Salt's options under shorter names.
 
-    @ivar roots: environment to directories, C{__env__} resolved.
+    @ivar roots: environment to directories, with C{__env__} resolved.
     @ivar environments: C{base} and the names in C{roots}, in the order of the file.
     @ivar top: path of the top file below the roots (C{state_top}).
     @ivar renderer: the default pipe; it decides what C{smart} means.

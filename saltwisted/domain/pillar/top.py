@@ -1,7 +1,7 @@
 """
-The pillar's top files: which SLS a minion gets from which environment.
+The pillar's top files: which SLS files a minion gets from which environment.
 
-Pure rules on rendered data; who renders is the compiler.
+These are pure rules on rendered data; the compiler renders.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
-Reactions that cause one another: which chain an event belongs to, and how long that is.
+Reactions that cause one another: to which chain an event belongs, and how long that is.
 
-Stock reacts to no event of C{user: Reactor}, so that nothing goes round for ever. Here an event
-that a reaction has caused may be reacted to, until C{reactor_chain_limit} reactions stand one
-behind the other.
+Stock reacts to no event of C{user: Reactor}, so that nothing goes in circles for ever. Here an
+event that a reaction has caused may trigger another reaction, until a chain has
+C{reactor_chain_limit} reactions.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Link:
     """
     A place in a chain.
 
-    @ivar trace: names the chain: what its first event was numbered.
-    @ivar generation: reactions before this event; 0 for one that no reaction caused.
+    @ivar trace: the name of the chain: the number of its first event.
+    @ivar generation: the number of reactions before this event; 0 if no reaction caused it.
     @ivar cause: the jid that caused it, or C{""}.
     """
 
@@ -34,7 +34,7 @@ class Link:
 
 
 class Chains:
-    """What became of reactions lately, by their jids."""
+    """The results of recent reactions, by their jids."""
 
     def __init__(self, keep: int = KEPT) -> None:
         self._keep = keep

@@ -1,7 +1,7 @@
 """
-From rendered SLS to calls in their order.
+From rendered SLS files to calls in their order.
 
-What is wrong with one SLS leaves the others alone; stock drops all that one event sets off.
+An error in one SLS does not affect the others; stock drops everything that one event triggers.
 """
 
 from __future__ import annotations

@@ -34,10 +34,10 @@ LONGEST = 86400.0
 @frozen
 class Interval:
     """
-    A length of time, for each of several things by themselves.
+    A length of time, separately for each kind of event.
 
-    @ivar by: paths into an event's data (C{id}, C{data:disk}) or C{tag}: events that agree in
-        these are of one kind; nothing for all events of the entry together.
+    @ivar by: paths into an event's data (C{id}, C{data:disk}) or C{tag}: events with the same
+        values of these are of one kind; empty for all events of the entry together.
     """
 
     seconds: float
@@ -50,13 +50,14 @@ class Entry:
     One entry of C{reactor}.
 
     @ivar number: its place, from 1, for messages.
-    @ivar tag: shell wild cards that the whole tag has to fit.
+    @ivar tag: shell wild cards that the whole tag has to match.
     @ivar sls: paths, C{salt://} addresses, or wild cards of paths.
-    @ivar once: what becomes of a runner whose node died in it: C{at_most} or C{at_least}.
-    @ivar throttle: the first event of a kind is reacted to, the others within this time are not.
-    @ivar debounce: a kind is reacted to when it has been quiet for this time, to its last event.
-    @ivar batch: reactions of this entry that are unfinished at the same time; 0 is no limit.
-    @ivar sample: C{{"tag", "data"}} that its SLS are tried with when they are checked.
+    @ivar once: what happens to a runner whose node died in it: C{at_most} or C{at_least}.
+    @ivar throttle: the first event of a kind triggers a reaction, the others within this time do
+        not.
+    @ivar debounce: when a kind has been quiet for this time, its last event triggers a reaction.
+    @ivar batch: how many reactions of this entry may be unfinished at the same time; 0 is no limit.
+    @ivar sample: C{{"tag", "data"}} with which its SLS files are tried when they are checked.
     """
 
     number: int
@@ -201,11 +202,11 @@ _WILD = re.compile(r"[*?[]")
 
 class Matcher:
     """
-    Which entries an event's tag means: shell wild cards match line ends too, and the whole tag has
-    to fit, as C{fnmatch} has it in stock.
+    Which entries match an event's tag: shell wild cards also match line ends, and the whole tag has
+    to match, as with C{fnmatch} in stock.
 
-    Most events mean none. So a tag is looked up as it is, and by each length that patterns have
-    before their first wild card; only patterns that begin as it does are tried.
+    Most events match none. So a tag is looked up as a whole, and by each length that patterns have
+    before their first wild card; only patterns with the same beginning are tried.
     """
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:

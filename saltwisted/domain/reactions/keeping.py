@@ -1,12 +1,12 @@
 """
-Events of minions that some reaction matches, from their acknowledgement to their end.
+Events of minions that match a reaction, from their acknowledgement to their end.
 
-Whoever acknowledges an event owes a reaction to it. So the event is written down before: by the
-node that took it from the minion, and by the nodes that are linked to it. It is struck out when
-its reaction is claimed, since the claim says then what will be done, or when it is said as lost.
-What is left when a life of a node is over, others take up.
+A node that acknowledges an event owes a reaction to it. So the event is recorded first: by the node
+that received it from the minion, and by the nodes that are linked to it. The record is deleted when
+its reaction is claimed, because the claim then says what will be done, or when it is reported as
+lost. When a life of a node is over, other nodes take over its records.
 
-L{Shelf} is what one node has written down. It has no clock, no disk and no links.
+L{Shelf} has the records of one node. It has no clock, no disk and no links.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ Id = tuple[str, int, int]
 @frozen(kw_only=True)
 class Kept:
     """
-    An event that is written down.
+    A recorded event.
 
-    @ivar source: the node that took it, and in which of its lives: C{node#life}.
+    @ivar source: the node that received it, and in which of its lives: C{node#life}.
     @ivar number: counts the events of that life.
-    @ivar part: the entry that goes its own way (L{part_of}); 0 for all others together.
+    @ivar part: the entry that is handled separately (L{part_of}); 0 for all others together.
     @ivar key: what is claimed for it.
-    @ivar at: time of day when it was written down, by the clock of the node that has the row.
+    @ivar at: time of day when it was recorded, by the clock of the node that has the row.
     @ivar heard: the same by the monotonic clock of this life; C{None}: in an earlier life.
     @ivar data: the event's data, packed.
     """
@@ -81,10 +81,10 @@ class Kept:
 @frozen(kw_only=True)
 class Owed:
     """
-    The rows of one event on its way to being reacted to: part to row.
+    The rows of one event that waits for its reaction: part to row.
 
-    @ivar is_found: it is taken up; a part without a row is somebody else's, or done.
-    @ivar age: seconds since it came, if it is taken up.
+    @ivar is_found: whether it was taken over; a part without a row is another node's, or done.
+    @ivar age: seconds since it arrived, if it was taken over.
     """
 
     parts: Mapping[int, Kept]
@@ -175,10 +175,10 @@ class _Life:
 
 class Shelf:
     """
-    What one node has written down; times are seconds of its own monotonic clock.
+    The records of one node; times are seconds of its own monotonic clock.
 
-    @param node: this node.
-    @param life: this life of it.
+    @param node: this node's id.
+    @param life: the present life of this node.
     @ivar source: both.
     """
 

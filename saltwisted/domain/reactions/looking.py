@@ -1,9 +1,9 @@
 """
-What can be said of an SLS before there is an event: the skeleton under its template.
+What can be checked of an SLS before there is an event: the skeleton under its template.
 
-Expressions become a word that means anything, blocks and comments become nothing. What is left is
-read as YAML, with its lines, and held against the forms of a reaction. Where a template makes the
-structure itself, nothing is said: a warning that may be wrong helps nobody.
+Expressions become a word that can mean anything; blocks and comments become nothing. What is left
+is read as YAML, with its lines, and compared with the forms of a reaction. If a template makes the
+structure itself, nothing is reported: a warning that may be wrong helps nobody.
 """
 
 from __future__ import annotations

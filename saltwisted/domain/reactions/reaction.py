@@ -1,9 +1,9 @@
 """
 What one call of a compiled SLS asks for: its kind, function, target and arguments.
 
-The forms are stock's: C{args} as a map, as a list of maps of one key, or (of C{caller}) as a list
-of values; C{arg} and C{kwarg}; or the arguments of a runner or wheel function by their own names
-beside everything else.
+The forms are stock's: C{args} as a map, as a list of maps with one key, or (for C{caller}) as a
+list of values; C{arg} and C{kwarg}; or the arguments of a runner or wheel function by their own
+names beside everything else.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Reaction:
     """
     One call.
 
-    @ivar user: as whom; as stock, a job that is published runs under the master's own name.
-    @ivar loose: arguments by their own names, that only the function's signature can tell from
-        others; C{None} where the arguments are plain.
+    @ivar user: in whose name; as in stock, a published job runs under the master's own name.
+    @ivar loose: arguments by their own names, which only the function's signature can tell from
+        others; C{None} if the arguments are plain.
     @ivar more: what a publication may carry besides (C{metadata}, C{ret_config}, ...).
     """
 

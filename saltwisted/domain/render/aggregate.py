@@ -1,9 +1,9 @@
 """
-Aggregation: data that says of itself that it wants to be merged.
+Aggregation: data with a mark that it wants to be merged.
 
-yamlex documents mark maps and lists with C{!aggregate}; where two such values
-meet, they are joined instead of replaced. The C{aggregate} merge strategy uses
-the same rule with everything marked on the first level.
+yamlex documents mark maps and lists with C{!aggregate}. If two such values meet, they are joined
+instead of replaced. The C{aggregate} merge strategy uses the same rule with everything marked on
+the first level.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 
 class Aggregate:
-    """Mark of a value that is joined with its like."""
+    """Mark of a value that is joined with values of its kind."""
 
 
 class AggregatedMap(OrderedDict[Any, Any], Aggregate):
@@ -22,7 +22,7 @@ class AggregatedMap(OrderedDict[Any, Any], Aggregate):
 
 
 class AggregatedSequence(list[Any], Aggregate):
-    """A list that takes what it has not yet."""
+    """A list that adds items that it does not have yet."""
 
 
 def marked(value: Any, maps: type, lists: type) -> Any:

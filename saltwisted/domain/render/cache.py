@@ -1,9 +1,9 @@
 """
 What a long-lived worker remembers between renderings: compiled templates and parsed texts.
 
-Keys hold everything that a value depends on (a file's path and stamp, the very
-text, the environment's settings), so nothing here ever has to be invalidated;
-what is old falls out at the far end. One cache may serve many renderers.
+Keys contain everything on which a value depends (a file's path and stamp, the text itself, the
+environment's settings), so nothing here ever has to be invalidated; the oldest values are dropped.
+One cache may serve many renderers.
 """
 
 from __future__ import annotations

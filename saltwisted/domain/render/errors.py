@@ -1,9 +1,9 @@
 """
-How a failed rendering is told: one text with file, line and the lines around it.
+The text of a failed rendering: file, line and the lines around it.
 
-Salt's wording is kept to the letter, since people search for it and scripts
-match it; the parts are kept beside the text as attributes, so that a log can
-name file and line without quoting a template that may hold secrets.
+Salt's wording is kept to the letter, because people search for it and scripts match it. The parts
+are also kept as attributes, so that a log can name file and line without quoting a template that
+may contain secrets.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ class TemplateFailure(RenderError):
     """
     A L{RenderError} that knows what may be logged.
 
-    @ivar problem: what is wrong, without quoted lines and traceback.
-    @ivar quotable: whether C{problem} speaks of names and syntax alone. If not, it may
-        quote data, as the text of an exception from a called function does.
-    @ivar unforeseen: whether Salt's renderer lets the library's own exception (our cause)
-        through. Salt then reports an SLS in other words, with a traceback.
+    @ivar problem: the error, without quoted lines and traceback.
+    @ivar quotable: whether C{problem} only has names and syntax. If not, it may quote data, as the
+        text of an exception from a called function does.
+    @ivar unforeseen: whether Salt's renderer lets the library's own exception (our cause) through.
+        Salt then reports an SLS in other words, with a traceback.
     """
 
     unforeseen = False
@@ -90,7 +90,7 @@ def excerpt(source: str, line: int, around: int = 5, marker: str = "") -> str:
 
 
 class FilterError(ValueError):
-    """A filter was used in a way that makes no sense; told as a failed function of Salt."""
+    """A filter was used in an invalid way; reported as a failed function of Salt."""
 
 
 class TemplateError(Exception):

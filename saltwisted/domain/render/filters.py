@@ -1,8 +1,8 @@
 """
 The tables: every filter, test and global that Salt adds to Jinja's own.
 
-Pure filters are here; those named in L{IMPURE} come from the L{RenderHost}. A
-test compares the names with a Salt beside us.
+Pure filters are here; those in L{IMPURE} come from the L{RenderHost}. A test compares the names
+with a stock Salt.
 """
 
 from __future__ import annotations

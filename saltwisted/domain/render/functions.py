@@ -12,7 +12,7 @@ class AliasedLoader:
     """
     Salt's functions as a template sees them.
 
-    The class bears stock's name because Jinja quotes it when a function is missing.
+    The class has stock's name because Jinja quotes it when a function is missing.
     """
 
     __slots__ = ("_functions",)

@@ -1,10 +1,9 @@
 """
 What a renderer may ask of the world: everything impure, in one argument.
 
-The renderer decides nothing that depends on the machine. Files, the clock,
-dice, programs and Salt's functions come through a L{RenderHost}; the real ones
-are in C{worker/renderhost.py}, tests use a dictionary. A host may block, hence
-rendering happens in worker processes alone.
+The renderer decides nothing that depends on the machine. Files, the clock, dice, programs and
+Salt's functions come through a L{RenderHost}. The real ones are in C{worker/renderhost.py}; tests
+use a dictionary. A host may block, so rendering happens only in worker processes.
 """
 
 from __future__ import annotations

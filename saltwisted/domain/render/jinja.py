@@ -77,10 +77,10 @@ class JinjaOptions:
 
 class HostLoader(BaseLoader):
     """
-    Finds imported templates: C{salt://} paths, or C{./x} and C{../x} beside the importer.
+    Finds imported templates: C{salt://} paths, or C{./x} and C{../x} relative to the importer.
 
-    The template that is being rendered tells where it stands by C{tpldir} among
-    the environment's globals; each import moves these on, as in stock.
+    The template that is being rendered says where it is by C{tpldir} in the environment's globals;
+    each import updates these, as in stock.
     """
 
     def __init__(self, engine: JinjaEngine, saltenv: str, flavour: str) -> None:
@@ -134,7 +134,7 @@ class HostLoader(BaseLoader):
 
 
 class BesideLoader(HostLoader):
-    """Imports of a template outside of any environment: files in its own directory."""
+    """Imports of a template outside any environment: files in its own directory."""
 
     def __init__(self, engine: JinjaEngine, directory: str, flavour: str) -> None:
         super().__init__(engine, "", flavour)
@@ -153,7 +153,7 @@ class JinjaEngine:
     Renders texts.
 
     @ivar host: files and the machine.
-    @ivar shown_as: the name of the class that Salt has in the place of a map, for messages.
+    @ivar shown_as: the name of the class that Salt uses for a map, for messages.
     """
 
     def __init__(self, host: RenderHost, options: JinjaOptions, cache: RenderCache) -> None:

@@ -1,8 +1,8 @@
 """
-The C{mako} renderer, where that library is installed.
+The C{mako} renderer, if that library is installed.
 
-Undefined names are errors, and includes come from the roots: C{salt://} URLs,
-absolute ones below the roots, and relative ones beside the including file.
+Undefined names are errors, and includes come from the roots: C{salt://} URLs, absolute ones below
+the roots, and ones relative to the including file.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Where a template stands: the variables C{tplpath tplfile tpldir tpldot slspath ...}.
+Where a template is: the variables C{tplpath tplfile tpldir tpldot slspath ...}.
 """
 
 from __future__ import annotations

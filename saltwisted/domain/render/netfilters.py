@@ -1,8 +1,8 @@
 """
 Filters on addresses and networks, with Salt's names and results.
 
-A wrong address is no error but C{None} or C{False}; lists are filtered. The
-filters that ask a name server or roll dice are the host's.
+A wrong address is not an error but C{None} or C{False}; lists are filtered. The filters that ask a
+name server or roll dice are the host's.
 """
 
 from __future__ import annotations

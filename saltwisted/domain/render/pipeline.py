@@ -1,10 +1,9 @@
 """
-From a file to data: the C{#!} line chooses the renderers, each takes what the last gave.
+From a file to data: the C{#!} line chooses the renderers, and each takes the result of the last.
 
-L{Renderer} is what pillar and state compilers use. It is made per compilation,
-around the facts of one minion; the caches live in a L{RenderCache} that
-outlives it. No renderer of that name: nothing is rendered and a log line says
-so, which is Salt's answer.
+L{Renderer} is what pillar and state compilers use. It is created per compilation, with the facts of
+one minion; the caches are in a L{RenderCache} that outlives it. If no renderer of a name exists,
+nothing is rendered and a log line says so, as in Salt.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ class Job:
     """
     One renderer's turn.
 
-    @ivar argument: what stood behind its name.
+    @ivar argument: the text after its name.
     @ivar path: the local file, or L{STRING}.
     @ivar extra: further variables (C{defaults} of an include, ...).
     """
@@ -91,13 +90,13 @@ class Renderer:
     """
     Renders files for one minion.
 
-    @param opts: what templates see as C{opts}; a fact among others here.
+    @param opts: what templates see as C{opts}; here it is only one more fact.
     @param functions: what templates see as C{salt}.
     @param proxied: messages about undefined keys call grains and pillar what Salt calls them in
         its SLS files, by the class of a proxy around them.
-    @param custom: finds renderers that somebody wrote (C{_renderers}) by name: functions as in
-        Salt, which take the data, C{saltenv}, C{sls} and keywords. It is told whether there is one
-        of ours, whose place such a one takes.
+    @param custom: finds a site's own renderers (C{_renderers}) by name: functions as in Salt, which
+        take the data, C{saltenv}, C{sls} and keywords. It is told whether there is one of ours,
+        which such a renderer replaces.
     @ivar facts: C{grains}, C{pillar}, C{opts}, C{salt}; the pillar may be replaced between
         renderings.
     """

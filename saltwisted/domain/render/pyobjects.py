@@ -32,7 +32,7 @@ _FROM = re.compile(r"^\s*from\s+(salt://.*)\s+import (.*)$")
 
 
 class StateException(Exception):
-    """The program makes no sense as states."""
+    """The program is invalid as states."""
 
 
 class DuplicateState(StateException):

@@ -1,10 +1,10 @@
 """
-The C{stateconf} renderer: SLS files that are parts of others, as functions are of programs.
+The C{stateconf} renderer: SLS files that are parts of others, as functions are parts of programs.
 
-What begins with a dot is the file's own: the id C{.here} of the file C{web.site} is
-C{web.site::here} to everybody else. Each file ends with a state C{.goal} that requires all the
-others, and the arguments of its C{stateconf.set} states, those of files that were rendered before
-included, are variables of its template.
+Names that begin with a dot belong to the file: the id C{.here} of the file C{web.site} is
+C{web.site::here} in all other files. Each file ends with a state C{.goal} that requires all the
+others. The arguments of its C{stateconf.set} states, including those of files that were rendered
+before, are variables of its template.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ class Values(dict[str, Any]):
 @define
 class Known:
     """
-    What the files rendered so far have set, for those that come.
+    What the files rendered so far have set, for those that follow.
 
     @ivar values: by the whole id of the C{stateconf.set}.
-    @ivar extended: what an C{extend} has said about one that may still come.
+    @ivar extended: what an C{extend} has said about one that may still follow.
     """
 
     values: dict[str, Values] = field(factory=dict)

@@ -1,9 +1,9 @@
 """
 Undefined values inside containers.
 
-A strict undefined hidden in a list or map would reach a serialiser, which knows
-nothing of it. Filters that walk data look first, and answer with an undefined
-that names all of them, so that the template fails with the right message.
+A strict undefined value hidden in a list or map would reach a serialiser, which knows nothing of
+it. Filters that walk data check first, and return an undefined value that names all of them, so
+that the template fails with the right message.
 """
 
 from __future__ import annotations

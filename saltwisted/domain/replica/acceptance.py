@@ -1,8 +1,9 @@
 """
-Which acceptance of a minion's key counts: a number that all nodes derive session keys with.
+Which acceptance of a minion's key counts: a number from which all nodes derive session keys.
 
-It is another one after each deletion or rejection that was followed by an acceptance, so that
-nothing handed out before is accepted again (T-KEY-1), and the same on all nodes that know the same.
+The number changes after each deletion or rejection that was followed by an acceptance, so that no
+earlier session key is accepted again (T-KEY-1). It is the same on all nodes with the same
+knowledge.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class Asking:
     """
     One peer at a time is asked for each stream, and one for the whole state.
 
-    @ivar taking: what is on disk here, or is being put there.
+    @ivar taking: what is on disk here, or being written.
     """
 
     def __init__(self, log: LogView) -> None:

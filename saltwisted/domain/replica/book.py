@@ -1,10 +1,10 @@
 """
 One node's side of a replicated log, in memory: numbers, knowledge, folds and the clock.
 
-The owner of the disk (C{stores/facts/log.py}, or a simulated disk) writes what L{Book} hands
-out and tells it when that is done. Own entries are in the folds at once, so that the next one can
-take them into account, but are known (and go to others) only when they are on disk;
-entries of others are on disk before they are in the folds.
+The owner of the disk (C{stores/facts/log.py}, or a simulated disk) writes what L{Book} hands out,
+and tells it when that is done. Own entries are in the folds at once, so that the next one can take
+them into account, but are known (and sent to others) only when they are on disk. Entries of others
+are on disk before they are in the folds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Book:
     @ivar stream: what this node appends to now.
     @ivar last: the number of the newest own entry, on disk or not.
     @ivar proven: how far some other node has the present stream on disk.
-    @ivar partial: a whole state is coming in: folds are ahead of the knowledge.
+    @ivar partial: whether a whole state is being received: folds are ahead of the knowledge.
     """
 
     def __init__(self, node: str, incarnation: str, folds: Folds) -> None:

@@ -1,10 +1,10 @@
 """
-Keys and certificates of nodes, and boxes that one node alone can open.
+Keys and certificates of nodes, and boxes that only one node can open.
 
 A node is its public key: the membership records the SHA-256 of it, and a certificate only carries
-the key into TLS. The cluster's authority (CA) issues certificates at a join, so that a
-joiner which knows nobody yet can recognise a member by the one key that its token pins.
-Keys are on curve P-256: TLS, signatures and key agreement with one key.
+the key into TLS. The cluster's authority (CA) issues certificates at a join, so that a joining
+node, which knows nobody yet, can recognise a member by the one key that its token pins. Keys are on
+curve P-256: TLS, signatures and key agreement with one key.
 
 C{now} is seconds since 1970; key generation takes its entropy from the library, as RSA does.
 """

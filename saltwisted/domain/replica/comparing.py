@@ -1,5 +1,6 @@
 """
-Whether two nodes that know the same hold the same: digests, then those of parts, then their facts.
+Whether two nodes with the same knowledge have the same contents: first their digests, then those of
+parts, then their facts.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from saltwisted.domain.replica.words import BucketFacts, BucketSums, Digest, sta
 
 
 class Comparing:
-    """With equal knowledge digests are equal, or something is broken: then facts are joined."""
+    """With equal knowledge, digests are equal, or something is broken: then facts are joined."""
 
     def __init__(self, log: LogView) -> None:
         self._log = log

@@ -1,8 +1,8 @@
 """
-Members that somebody has declared dead: they belong to the cluster, and have no vote for claims.
+Members that an operator has declared dead: they belong to the cluster, and have no vote for claims.
 
-A register per node key, in which the newest word counts: that it is dead, said by an operator, or
-that it lives, said by itself when it is back.
+There is a register per node key, in which the newest statement counts: that it is dead, by an
+operator, or that it is alive, by itself when it is back.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ KIND = "declared"
 @frozen(kw_only=True)
 class Word:
     """
-    What was said of a member last.
+    The last statement about a member.
 
-    @ivar at: the stamp and the origin: the order in which the later of two is found.
+    @ivar at: the stamp and the origin, which order the statements.
     """
 
     dead: bool

@@ -1,18 +1,18 @@
 """
 Jobs and returns in a cluster: when a job may still be published, when a return is safe.
 
-Three machines without a clock or a socket (C{docs/replication.md}):
+There are three machines without a clock or a socket (C{docs/replication.md}):
 
- - L{Window}: every node publishes every job, but only within C{publish_window} of its jid, and
-   later than at once only to a minion that no node can have reached. A job that comes later
-   is never run: a healed partition must not run an old reboot.
+ - L{Window}: every node publishes every job, but only within C{publish_window} of its jid. A late
+   publication goes only to a minion that no node can have reached. A job that arrives later
+   is never run: after a partition, an old reboot must not run.
  - L{Copies}: a return is acknowledged when another node has it on disk as well, or after a
    second with one copy, or at once while no node is linked.
  - L{Repeats}: a return without a jid of its own (C{jid: req}) that is repeated on another node is
    recognised by its minion and a hash of its load.
 
-Times are seconds on one clock of the node's own; the age of a job is reckoned from its jid by the
-caller, who knows how far the origin's clock is off.
+Times are seconds on one clock of the node's own. The caller computes the age of a job from its jid,
+because it knows how far the origin's clock is off.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Publish:
     """
     Publish a job here.
 
-    @ivar only: to these minions alone; C{None} for all that it is for.
+    @ivar only: publish to these minions only; C{None} for all targets.
     """
 
     jid: str
@@ -59,7 +59,7 @@ class Offer:
     """
     Ask the other nodes which of these minions may have the job, and publish it to the others.
 
-    Ask all that are linked (L{Window.reached}), then say L{Window.answered}.
+    Ask all linked nodes (L{Window.reached}), then call L{Window.answered}.
     """
 
     jid: str
@@ -108,13 +108,13 @@ class Window:
     """
     The jobs that may still be published.
 
-    A minion that was restarted remembers no job, so that what is published to it twice is run
-    twice, be it a reboot. Therefore a job goes out to all at a node once, when it is given, and
-    later to those that were there all the time; who comes later gets it only after all nodes that
-    published it have said that he cannot have it from them.
+    A minion that was restarted remembers no job, so a job that is published to it twice runs twice,
+    even a reboot. Therefore a job is published once to all minions of a node, when it is given, and
+    later to those that were connected all the time. A minion that connects later gets it only after
+    all nodes that published it have said that it cannot have it from them.
 
     @param node: this node's id.
-    @param born: when this life of the node began: what an earlier life published, it cannot know.
+    @param born: when this life of the node began: it cannot know what an earlier life published.
     @param seconds: C{publish_window}.
     """
 
@@ -311,7 +311,7 @@ class Window:
 
 @frozen
 class Acknowledge:
-    """Tell the minion that its return is kept; C{copies} nodes have it on disk."""
+    """Tell the minion that its return is safe; C{copies} nodes have it on disk."""
 
     jid: str
     minion_id: str
@@ -330,7 +330,7 @@ class Copies:
     """
     Returns that are on disk here, and wait for the disk of another node.
 
-    @param wanted: C{return_copies}; with 1 nobody waits.
+    @param wanted: C{return_copies}; with 1 no return waits.
     """
 
     def __init__(self, wanted: int = 2, wait: float = WAIT) -> None:
@@ -403,7 +403,7 @@ def load_hash(packed: bytes) -> bytes:
 
 
 class Repeats:
-    """Returns of the last minutes whose jid was made by the node that took them."""
+    """Returns of the last minutes whose jid was made by the node that received them."""
 
     def __init__(self, seconds: float = REPEAT_SECONDS) -> None:
         self._seconds = seconds

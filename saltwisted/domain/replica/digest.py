@@ -1,10 +1,10 @@
 """
-Digests of a fold: do two nodes hold the same, and if not, where do they differ?
+Digests of a fold: whether two nodes have the same contents, and if not, where they differ.
 
-Every register has a 128-bit hash; registers fall into 256 buckets by the hash of their key, and
-a bucket's digest is the exclusive or of its registers, so that one change costs one
-hash. Equal knowledge must mean equal digests. Where it does not, a disk or a program is at fault:
-the differing buckets are exchanged and joined (L{saltwisted.domain.replica.ship}).
+Every register has a 128-bit hash. Registers are divided into 256 buckets by the hash of their key,
+and a bucket's digest is the exclusive or of its registers, so that one change costs one hash. Equal
+knowledge must mean equal digests. If not, a disk or a program is at fault: the differing buckets
+are exchanged and joined (L{saltwisted.domain.replica.ship}).
 """
 
 from __future__ import annotations

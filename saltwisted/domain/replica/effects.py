@@ -1,6 +1,6 @@
 """
-What the machine that ships a log (L{saltwisted.domain.replica.ship}) reads of it, and what it wants
-to be done; methods that are named here are the machine's.
+What the machine that ships a log (L{saltwisted.domain.replica.ship}) reads of it, and the effects
+that it requests; methods that are named here are the machine's.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BATCH_BYTES = 256 * 1024
 
 
 class LogView(Protocol):
-    """What the machine reads of a log: all in memory, and as of now."""
+    """What the machine reads of a log: everything in memory, as of now."""
 
     @property
     def stream(self) -> Stream: ...
@@ -47,7 +47,7 @@ class Send:
 
 @frozen
 class Read:
-    """Read entries and give them to C{read}, also none if that failed."""
+    """Read entries and pass them to C{read}; pass none if that failed."""
 
     peer: str
     after: Knowledge
@@ -72,8 +72,8 @@ class SendState:
 @frozen
 class MergeState:
     """
-    Put a part of a peer's state on disk; where it is the last (C{knowledge} is there) call
-    C{state_stored} then.
+    Put a part of a peer's state on disk; after the last one (which has C{knowledge}) call
+    C{state_stored}.
     """
 
     peer: str
@@ -100,14 +100,17 @@ class Renew:
 
 @frozen
 class Forget:
-    """Tombstones up to here are forgotten by a peer: have them not count here either."""
+    """A peer has forgotten tombstones up to here: ignore them here, too."""
 
     ignored: Knowledge
 
 
 @frozen
 class TooFarBehind:
-    """The peer was away for too long (or, C{by_peer}, we were): one of us has to join as new."""
+    """
+    The peer was away for too long (or, with C{by_peer}, this node was): one of the two has to join
+    as a new node.
+    """
 
     peer: str
     by_peer: bool
@@ -115,14 +118,18 @@ class TooFarBehind:
 
 @frozen
 class Doubted:
-    """It says too often that it knows more of us than we do: that is not believed any more."""
+    """
+    The peer claims too often that it knows more of us than we do: the claim is no longer believed.
+    """
 
     peer: str
 
 
 @frozen
 class Differs:
-    """Equal knowledge, different content: a disk or a program is at fault. It is being mended."""
+    """
+    Equal knowledge, different contents: a disk or a program is at fault. It is being repaired.
+    """
 
     peer: str
     kind: str

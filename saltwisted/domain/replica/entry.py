@@ -1,9 +1,9 @@
 """
-Entries: what a replicated log holds, and their form on the wire.
+Entries: what a replicated log contains, and their form on the wire.
 
-An entry is one fact of one kind, in a stream. A stream is a node in one incarnation, and
-numbers its entries from 1 without gaps. A node begins a new incarnation (64 random bits)
-whenever it cannot be sure to continue its old numbers.
+An entry is one fact of one kind, in a stream. A stream is a node in one incarnation, and numbers
+its entries from 1 without gaps. A node begins a new incarnation (64 random bits) whenever it cannot
+be sure to continue its old numbers.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Entry:
     """
     One entry of a log.
 
-    @ivar stamp: hybrid logical clock of the node where it arose.
+    @ivar stamp: hybrid logical clock of the node that created it.
     @ivar kind: the fold that it belongs to.
-    @ivar body: a packed map; relays pass it on as it is.
+    @ivar body: a packed map; relays pass it on unchanged.
     """
 
     stream: Stream

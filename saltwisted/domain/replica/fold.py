@@ -1,14 +1,14 @@
 """
-Folds: what the entries of one kind add up to, whatever the order of their arrival.
+Folds: the result of all entries of one kind, whatever the order of their arrival.
 
-C{apply} of a fold is commutative, associative and idempotent: a fold is a join
-semilattice of registers, and so two nodes that have seen the same entries hold the same. A
-fold can be written down as facts (C{dump}) which rebuild it by the same C{apply}; that is its
-snapshot, the whole state for a joiner, and what its digest is taken of.
+C{apply} of a fold is commutative, associative and idempotent: a fold is a join semilattice of
+registers, so two nodes that have seen the same entries have the same contents. A fold can be
+written as facts (C{dump}), which rebuild it by the same C{apply}. These are its snapshot, the whole
+state for a joining node, and the basis of its digest.
 
-L{Registers} is the base for a fold: a kind gives the key of a body, the join of a
-register with a body, and the facts of a register. What a change means to the rest of the
-node is told by C{apply}'s result and decided by the listeners (L{Folds.listen}).
+L{Registers} is the base class for a fold: a kind provides the key of a body, the join of a register
+with a body, and the facts of a register. C{apply} returns the changes, and the listeners
+(L{Folds.listen}) decide what they mean.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Fact(NamedTuple):
     """
     One fact of a fold, as given to C{apply}.
 
-    @ivar origin: where it arose; C{number} 0 where it stands for several entries.
+    @ivar origin: where it was created; C{number} is 0 if it stands for several entries.
     """
 
     body: Mapping[str, Any]
@@ -62,7 +62,7 @@ def decode_fact(row: Any) -> Fact:
 
 class Registers(Generic[State]):
     """
-    A fold of independent registers by a text key. Subclasses say what a register is.
+    Independent registers by a text key. Subclasses say what a register is.
 
     @cvar kind: its name in entries.
     @ivar registers: key to state. States are values: replaced, never changed in place.
@@ -187,9 +187,9 @@ class Registers(Generic[State]):
 
 class Unknown(Registers[frozenset[tuple[Any, ...]]]):
     """
-    Facts of a kind that this version does not know, kept as they are.
+    Facts of a kind that this version does not know, kept unchanged.
 
-    A node that is not upgraded yet must not lose, by a snapshot, what the others sent it.
+    A node that is not upgraded yet must not lose the others' facts in a snapshot.
     """
 
     def __init__(self, kind: str) -> None:

@@ -1,10 +1,11 @@
 """
-Who founds a cluster: decided from what the listed peers answered, so that start order is free.
+Who founds a cluster: decided from the answers of the listed peers, so that the start order does not
+matter.
 
-A node with no peers listed founds. A node with peers founds only when every one of them has
-answered, over mutual proof, that it has no cluster, and its own id is the smallest; so two
-halves never found twice. Otherwise it joins a node that has a cluster, or waits and says for
-which nodes.
+A node without listed peers founds a cluster. A node with peers founds one only when every one of
+them has answered, over mutual proof, that it has no cluster, and the node's own id is the smallest;
+so two halves never found two clusters. Otherwise the node joins a node that has a cluster, or waits
+and says for which nodes.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from attrs import frozen
 @frozen
 class Answer:
     """
-    What one listed peer said.
+    The answer of one listed peer.
 
-    @ivar node: its id; C{""} when it did not answer.
-    @ivar cluster: its cluster's id; C{""} when it has none.
-    @ivar myself: whether the address turned out to be our own.
+    @ivar node: its id; C{""} if it did not answer.
+    @ivar cluster: its cluster's id; C{""} if it has none.
+    @ivar myself: whether the address turned out to be this node's own.
     """
 
     node: str = ""
@@ -37,7 +38,7 @@ class Found:
 
 @frozen
 class JoinPeer:
-    """Join by this address."""
+    """Join through this address."""
 
     address: str
 
@@ -47,7 +48,7 @@ class Wait:
     """
     Not now.
 
-    @ivar whom: addresses (or node ids) that are waited for, with the reason of each.
+    @ivar whom: addresses (or node ids) for which it waits, with the reason for each.
     """
 
     whom: tuple[str, ...]

@@ -1,5 +1,5 @@
 """
-What peers are given of a log: what arose here at once, what arose elsewhere if they ask for it.
+What peers get of a log: own entries at once, entries of other nodes on request.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def hello(log: LogView, peer: PeerProgress) -> Send:
 
 class Giving:
     """
-    What goes out, bounded in bytes for each peer.
+    What is sent, limited in bytes for each peer.
 
     @param node: this node's id.
     """

@@ -3,8 +3,8 @@ The key that minions know, when the cluster changes it.
 
 Without a change every node has it from its join, and the fact log knows nothing of it. A change
 (C{saltwisted rotate-identity}) makes it a secret of its own kind, C{identity}: the new pair, and
-the statements by which each key vouches for the next, so that our minions follow, also those that
-were away for some changes.
+the statements by which each key vouches for the next. So our minions follow, even those that were
+away during several changes.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """
-The join: one fixed-length record from a stranger, one answer, and how often one may try.
+The join: one fixed-length record from a stranger, one answer, and how often somebody may try.
 
 The record proves a secret (a token's, or C{cluster_secret}) by an HMAC over the TLS channel's
-exporter and both nodes' keys, and never carries it. Its bytes are the only ones that are
-ever read from a non-member, and nothing in it is interpreted before the proof is right
-(T-PEER-1, T-PEER-3). The answer carries a proof of the same secret: who does not know it
-cannot answer.
+exporter and both nodes' keys, and never contains it. Its bytes are the only ones that are ever read
+from a non-member, and nothing in it is interpreted before the proof is verified (T-PEER-1,
+T-PEER-3). The answer contains a proof of the same secret: a node that does not know it cannot
+answer.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ SECRET_BITS = 128
 @frozen
 class Channel:
     """
-    What both ends of one connection know, and nobody else has.
+    What only the two ends of one connection know.
 
     @ivar joiner: L{saltwisted.domain.replica.certificates.key_id} of the node that asks.
-    @ivar acceptor: the same of who answers.
+    @ivar acceptor: the same of the node that answers.
     """
 
     exporter: bytes = field(repr=False)
@@ -103,7 +103,7 @@ def make_record(
 
 @frozen
 class Record:
-    """A record whose proof was not looked at yet."""
+    """A record whose proof is not verified yet."""
 
     token_id: bytes
     nonce: bytes
@@ -181,10 +181,10 @@ MAX_SOURCES = 1024
 @define
 class Attempts:
     """
-    The budget of failed joins: per source and in all, with one alarm per lock.
+    The limits on failed joins: per source and in total, with one alarm per lock.
 
-    A flood costs a dictionary of at most L{MAX_SOURCES} numbers. Members are not
-    counted: they come by another door.
+    A flood costs a dictionary of at most L{MAX_SOURCES} numbers. Members are not counted: they use
+    another purpose of the port.
     """
 
     per_source: int = PER_SOURCE

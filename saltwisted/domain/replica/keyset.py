@@ -2,21 +2,21 @@
 Minion keys of the whole cluster: one register for each (minion id, key).
 
 What happens to a key is an act: C{accept}; the revocations C{reject}, C{delete} and C{deny}; and
-the sightings C{pend} (a new key signed in and waits) and C{clash} (a key signed in
-while another one holds the id). Every act lists the revocations of its register that its node had
-seen (C{seen}: stream to number). Then:
+the sightings C{pend} (a new key signed in and waits) and C{clash} (a key signed in while another
+one holds the id). Every act lists the revocations of its register that its node had seen (C{seen}:
+stream to number). Then:
 
- - A key is accepted if and only if some acceptance has seen every revocation of it that is known.
+ - A key is accepted if and only if some acceptance has seen every known revocation of it.
  - Otherwise, if there is a revocation that no other act has seen, the latest of those decides.
  - Otherwise the sightings decide: it is pending, or denied.
 
-Only the list decides which act knew of which; stamps order what did not know of each other, and are
-shown. So an old acceptance that is sent again loses, and no clock wins for ever.
+Only the list decides which act knew of which. Stamps order acts that did not know of each other,
+and are displayed. So an old acceptance that is sent again loses, and no clock wins for ever.
 
-A register keeps what matters of that and no history: all revocations known (C{seen}), those that
-nobody has seen yet (C{open}), and the earliest acceptance and sightings that have seen
-all. An acceptance that names a revocation proves that it exists: so what has not seen all that
-is known can be forgotten for good, which makes the join associative.
+A register keeps what matters of that and no history: all known revocations (C{seen}), those that no
+act has seen yet (C{open}), and the earliest acceptance and sightings that have seen all. An
+acceptance that names a revocation proves that it exists. So an act that has not seen all known
+revocations can be forgotten for good, which makes the join associative.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Mark:
     """
     When and where an act was done.
 
-    @ivar by: who did it, for people.
+    @ivar by: who did it, for display.
     """
 
     stamp: int
@@ -89,7 +89,7 @@ class KeyRegister:
     What is known of one key of one id.
 
     @ivar pub: the key, PEM.
-    @ivar seen: every revocation known: stream to the number of the last.
+    @ivar seen: every known revocation: stream to the number of the last.
     @ivar open: those that no act has seen, by stream.
     @ivar grants: the earliest acceptance and sightings that have seen all revocations.
     """
@@ -130,9 +130,9 @@ class KeyRegister:
 @frozen
 class Shown:
     """
-    One key as it is shown: in a state of Salt's.
+    One key in the form in which it is displayed: in one of Salt's states.
 
-    @ivar conflict: it was accepted, or is pending, but another key of the id holds.
+    @ivar conflict: whether it was accepted, or is pending, but another key of the id holds.
     """
 
     state: str

@@ -1,8 +1,8 @@
 """
 Knowledge: how far each stream is known, without gaps.
 
-A plain map from L{Stream} to the number of the last entry up to which everything is there. A stream
-that is not in the map is not known at all (0). Knowledge only grows, and two pieces of it
+A plain map from L{Stream} to the number of the last entry up to which everything is present. A
+stream that is not in the map is not known at all (0). Knowledge only grows, and two pieces of it
 are joined by taking the larger number of each stream.
 """
 

@@ -1,13 +1,14 @@
 """
-Login tokens that hold on all nodes: what is known of each, by its digest.
+Login tokens that are valid on all nodes: what is known of each, by its digest.
 
-A register for each token: its terms, or that it was deleted. A deletion outranks everything, and
-takes the terms along. The token itself is nowhere: a node needs the digest to know it again.
+There is a register for each token: its terms, or that it was deleted. A deletion outranks
+everything, and removes the terms. The token itself is nowhere: a node needs only the digest to
+recognise it.
 
-A token that has ended is deleted by an act of the node that made it, whose clock said when it
-ends: nobody forgets one alone, or nodes that know the same would hold different ones. A deletion is
-kept until no member can hold the token any more, by days of running, as with deleted keys; it
-does not count in digests, so that nodes may forget it at different moments.
+An expired token is deleted by an act of the node that made it, whose clock decided when it expires.
+No node forgets one by itself, or nodes with the same knowledge would have different contents. A
+deletion is kept until no member can have the token any more, by days of running time, as with
+deleted keys. It does not count in digests, so that nodes may forget it at different moments.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Login:
     What is known of one token.
 
     @ivar token: C{None} once it is deleted.
-    @ivar place: when and where it arose, or was deleted.
+    @ivar place: when and where it was created, or deleted.
     """
 
     token: Token | None

@@ -2,11 +2,10 @@
 Who belongs to the cluster: a register per node key, in which a removal is final.
 
 A member is its public key. What is known of it only grows: that it was added, that an operator
-approved it, that it was removed; so all orders of arrival end alike, and a removal outranks
-whatever is concurrent. Where it listens, its version and its slot are the newest that the
-node itself (or who admitted it) said; what it may do with the roots is the newest that an
-operator said, and until then what its token said. Who may do these things is decided in
-C{saltwisted.cluster}.
+approved it, that it was removed. So all orders of arrival end in the same state, and a removal
+outranks everything concurrent. Its addresses, version and slot are the newest that the node itself
+(or the node that admitted it) said. Its rights to the roots are the newest that an operator set,
+and until then those of its token. C{saltwisted.cluster} decides who may do these things.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class Member:
     @ivar public: the public key, DER in hexadecimal digits; C{""} while only a removal is known.
     @ivar wait: whether it waits for an operator (C{members approve}).
     @ivar added: when it was added; the earliest counts.
-    @ivar about: C{addresses}, C{slot}, C{version}, C{serves}: the newest that was said.
+    @ivar about: C{addresses}, C{slot}, C{version}, C{serves}: the newest values.
     @ivar granted: its rights when it was added, of L{RIGHTS}.
     @ivar rights_set: its rights as an operator has changed them later.
     @ivar removed: when it was removed, or C{None}.

@@ -1,11 +1,11 @@
 """
 What the cluster knows about minions: grains, pillar and mine, the newest of each.
 
-A register for each (bank, minion id). Who writes one counts its version on from the one
-that he has seen, so a newer value wins whatever the clocks say; only between values that did not
-know of each other the stamps decide. The values themselves are not kept here, they are large: they
-go to whoever holds the cache (C{taker}) when they come, and are asked back (C{load}) when they
-are to be sent.
+There is a register for each (bank, minion id). A node that writes one increments the version that
+it has seen, so a newer value wins whatever the clocks say; stamps decide only between values that
+did not know of each other. The values themselves are large and not kept here: they are passed to
+the holder of the cache (C{taker}) when they arrive, and requested from it (C{load}) when they are
+to be sent.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Value:
     """
     Which value is the newest.
 
-    @ivar digest: of the value's bytes; empty where it was deleted.
+    @ivar digest: the digest of the value's bytes; empty if it was deleted.
     """
 
     version: int
@@ -63,7 +63,7 @@ class Minions(Registers[Value]):
     The fold of minion data.
 
     @ivar taker: C{taker(bank, minion_id, data)} gets each value that wins here, C{None} for one
-        that is deleted. While there is none, the log is being read.
+        that is deleted. While it is not set, the log is being read.
     @ivar load: C{load(bank, minion_id)}: the bytes of a value, or C{None}.
     """
 

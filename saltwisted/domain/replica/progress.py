@@ -21,13 +21,14 @@ class PeerProgress:
     What is known of one peer, while it is linked.
 
     @ivar known: what it reports to have on disk.
-    @ivar sent: what it has, or is on the way to it; for own streams and those it asked for.
-    @ivar wanted: foreign streams that it asked for, up to which number it gets them.
+    @ivar sent: what it has, or what is on the way to it; for own streams and those that it
+        requested.
+    @ivar wanted: foreign streams that it requested, and up to which number it gets them.
     @ivar told: what it was told of our own knowledge.
-    @ivar goal: what it knew when it was linked: who has that has caught up with it.
+    @ivar goal: what it knew when it was linked: a node that has that has caught up with it.
     @ivar reading: the places after which entries are being read for it.
-    @ivar warned: it was told that what it lacks is no longer kept.
-    @ivar parts: how many parts of its whole state have come.
+    @ivar warned: whether it was told that what it lacks is no longer kept.
+    @ivar parts: how many parts of its whole state have arrived.
     @ivar forgets: which tombstones it ignores, and what it knew when it said so.
     """
 
@@ -66,7 +67,7 @@ class PeerProgress:
 
 class PeerTable:
     """
-    The peers that are linked, and what those had that have left.
+    The linked peers, and what those had that have left.
 
     @ivar all: by their names.
     """

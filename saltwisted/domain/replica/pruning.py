@@ -1,11 +1,11 @@
 """
-Until when history may be pruned: a question that one wrong clock must not decide.
+Until when history may be pruned: one wrong clock must not decide that.
 
-What is pruned comes back from nowhere. So time is that on which most members agree within L{LIMIT}
-seconds, carried on by the runtime of this machine, which no one sets. While clocks differ by more,
-or this node's own has jumped, nothing is pruned: that costs room and nothing else.
+What is pruned never comes back. So the time is the one on which most members agree within L{LIMIT}
+seconds, carried forward by the runtime of this machine, which nobody sets. While clocks differ by
+more, or this node's own has jumped, nothing is pruned: that only costs space.
 
-A master without peers has nobody to ask: it goes by its own clock and its runtime, and believes a
+A master without peers has nobody to ask. It uses its own clock and its runtime, and believes a
 clock that has jumped when it has stayed with the new time for L{TRIAL} seconds.
 """
 
@@ -25,9 +25,9 @@ TRIAL = 3600.0
 @define
 class PruneClock:
     """
-    One node's part.
+    The part of one node.
 
-    @ivar agreed: a time, and the runtime of this machine then; C{None} before there is any.
+    @ivar agreed: a time, and the runtime of this machine then; C{None} before there is one.
     @ivar problem: why nothing is pruned, or C{""}.
     """
 

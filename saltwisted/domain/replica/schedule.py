@@ -1,9 +1,10 @@
 """
-What all nodes know of the master's schedule beside its configuration: changes, pauses, runs.
+What all nodes know of the master's schedule besides its configuration: changes, pauses, runs.
 
-A register for each key of L{saltwisted.domain.masterschedule}; what was said last counts. What was
-dropped is kept as such until no member can hold an older word, by days of running, as with
-deleted tokens; it does not count in digests, so that nodes may forget it at different moments.
+There is a register for each key of L{saltwisted.domain.masterschedule}; the last statement counts.
+A dropped key is kept as such until no member can have an older statement, by days of running time,
+as with deleted tokens. It does not count in digests, so that nodes may forget it at different
+moments.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Known:
     What is known under one key.
 
     @ivar data: C{None} once it was dropped.
-    @ivar place: when and where that was said.
+    @ivar place: when and where that was stated.
     """
 
     data: Mapping[str, Any] | None

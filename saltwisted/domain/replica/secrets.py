@@ -1,11 +1,11 @@
 """
-What all nodes keep secret together, in versions: session secret, publish key, authority.
+The secrets that all nodes share, in versions: session secret, publish key, authority.
 
-A version is made by one node and replaces the one before; of two that were made at once under one
-number, the greater bytes win everywhere. C{floor} is the lowest version that is still accepted: an
-ordinary rotation leaves the previous one valid, the removal of a node does not.
-The identity key of the cluster is not here until it is changed: it is
-sealed to each joiner (L{saltwisted.domain.replica.identity}).
+One node makes a version, which replaces the one before. If two are made at once under one number,
+the greater bytes win everywhere. C{floor} is the lowest version that is still accepted: an ordinary
+rotation leaves the previous one valid, the removal of a node does not. The identity key of the
+cluster is not here until it is changed: it is sealed to each joining node
+(L{saltwisted.domain.replica.identity}).
 
 Secrets that nobody may use any more (a C{cluster_secret} in the files that a removed node knows)
 are kept here as digests, under C{banned}.
@@ -49,10 +49,10 @@ class Secret:
 @frozen
 class Versions:
     """
-    All that is known of one secret, newest first.
+    Everything that is known of one secret, newest first.
 
     @ivar floor: lower versions are refused.
-    @ivar banned: digests, for C{banned} alone.
+    @ivar banned: digests, only for C{banned}.
     """
 
     versions: tuple[Secret, ...] = ()

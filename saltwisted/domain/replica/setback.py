@@ -1,5 +1,6 @@
 """
-Whether this node's disk was set back: a peer knows more of its own stream than it does itself.
+Whether this node's disk was set back: a peer knows more of the node's own stream than the node
+itself.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _NEVER = float("inf")
 
 class SetBack:
     """
-    One new incarnation is begun at a time.
+    Only one new incarnation is begun at a time.
 
     @ivar again_at: when it is tried again, after the disk has refused.
     """

@@ -1,8 +1,8 @@
 """
-Options that ought to be equal on all members, and where they are not.
+Options that should be equal on all members, and where they differ.
 
-Who may do what, who is in which group, and what minions are given: if two nodes differ in these, it
-depends on the node what an operator may do. Paths and addresses are each node's own.
+They decide who may do what, who is in which group, and what minions get: if two nodes differ in
+them, an operator's rights depend on the node. Paths and addresses are each node's own.
 """
 
 from __future__ import annotations

@@ -1,24 +1,24 @@
 """
-What one node sends the others about one log, and asks of them: a machine without sockets.
+What one node sends the others about one log, and requests from them: a machine without sockets.
 
 The rules, for each peer:
 
- - At the connection both say what they know (L{Hello}).
- - Everybody pushes what it has itself added, at once, to all; what others have added is asked for
-   (L{Want}), of one peer at a time, as soon as somebody says that he knows it and the
-   node where it arose is not linked, or has been silent about it for a second. So an
-   entry travels each link once, and from A to B by way of C where A and B cannot meet.
+ - When they connect, both say what they know (L{Hello}).
+ - Each node pushes its own entries at once, to all. Entries of other nodes are requested
+   (L{Want}), from one peer at a time, as soon as a peer says that it knows them and the
+   node that created them is not linked, or has been silent about them for a second. So an
+   entry crosses each link once, and gets from A to B through C if A and B cannot connect.
  - What has reached the disk is acknowledged: to the sender at once, to all others a moment later.
- - No queue: the log is the queue. What is on the way to a peer is bounded in bytes; a slow
+ - There is no queue: the log is the queue. What is on the way to a peer is limited in bytes; a slow
    peer only falls behind.
  - A node that lacks entries that are no longer kept asks one peer for the whole state.
- - At the connection and every half minute digests are compared; with equal knowledge they
-   are equal, or something is broken: then it is reported, and the parts that differ are joined.
- - A peer that knows more of this node's own stream than the node itself shows that its disk was set
+ - When nodes connect, and every half minute, they compare digests. With equal knowledge these
+   are equal, or something is broken: then it is reported, and the differing parts are joined.
+ - If a peer knows more of this node's own stream than the node itself, this node's disk was set
    back: a new incarnation begins. A node that has not answered yet may know more, too: until all
    have, nothing is numbered under the incarnation of an earlier life (C{caught_up}).
 
-Events are method calls with the time; what is to be done comes back as a list of effects.
+Events are method calls with the time; the result is a list of effects.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ class Shipper:
     The machine for one log and all its peers.
 
     @ivar node: this node's id.
-    @ivar peers: what is known of them; for questions.
-    @ivar caught_up: peers of which this node has on disk all that they knew when they were linked,
-        once since this process started.
-    @ivar greeted: peers that have said what they know, once since this process started.
+    @ivar peers: what is known of them; for queries.
+    @ivar caught_up: peers of which this node has had on disk everything that they knew when they
+        were linked, at some time since this process started.
+    @ivar greeted: peers that have said what they know, at some time since this process started.
     """
 
     def __init__(self, node: str, log: LogView, dice: Random) -> None:

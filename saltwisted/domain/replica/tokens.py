@@ -1,10 +1,10 @@
 """
 Join tokens: the line that an operator pastes, and what the cluster remembers of it.
 
-The line carries everything that a joiner needs: where the members are, the key that it may trust
-(the pin), and a secret of 128 bits that it proves and never sends. The
-cluster keeps a register per token: its terms, who used it, whether it was taken back. A removal
-of a node makes all tokens void that were made before (C{epoch}).
+The line contains everything that a joining node needs: where the members are, the key that it may
+trust (the pin), and a secret of 128 bits that it proves and never sends. The cluster keeps a
+register per token: its terms, who used it, whether it was revoked. The removal of a node makes all
+earlier tokens void (C{epoch}).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Place = tuple[int, Dot[Stream]]
 @frozen(kw_only=True)
 class Token:
     """
-    What the line says.
+    The contents of the line.
 
     @ivar id: 32 hexadecimal digits; not secret.
     @ivar pin: 64 hexadecimal digits: L{saltwisted.domain.replica.certificates.key_id} of the

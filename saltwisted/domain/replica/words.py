@@ -1,8 +1,8 @@
 """
 What two nodes say to each other about one log: the messages of L{saltwisted.domain.replica.ship}.
 
-A message is a packed map with a word under C{w}. A reader ignores fields that it does not know;
-a word that it does not know is not a message.
+A message is a packed map with a word under C{w}. A reader ignores fields that it does not know; a
+map with an unknown word is not a message.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Facts = Sequence[tuple[str, Fact]]
 
 @frozen
 class Hello:
-    """The first word of each side, and again when the floor has risen above the other's head."""
+    """The first message of each side, and again when the floor has risen above the other's head."""
 
     knowledge: Knowledge
     floor: Knowledge
@@ -45,14 +45,14 @@ class Entries:
 
 @frozen
 class Known:
-    """What is on the sender's disk; the streams that have changed since it last said so."""
+    """What is on the sender's disk: the streams that have changed since its last message."""
 
     knowledge: Knowledge
 
 
 @frozen
 class Want:
-    """Please send these streams, from these numbers on, though they are not your own."""
+    """Please send these streams, from these numbers on, although they are not your own."""
 
     after: Knowledge
 
@@ -66,7 +66,7 @@ class Again:
 
 @frozen
 class WantState:
-    """Please send everything: the entries that are missing are not kept any more."""
+    """Please send everything: the missing entries are no longer kept."""
 
 
 @frozen
@@ -75,7 +75,7 @@ class StatePart:
     A part of the whole state.
 
     @ivar index: from 0, without gaps.
-    @ivar knowledge: in the last part: what is known by it.
+    @ivar knowledge: in the last part: the knowledge that it gives.
     """
 
     index: int
@@ -94,7 +94,7 @@ class Digest:
 
 @frozen
 class BucketSums:
-    """The digests of the parts of one kind, since the whole differs."""
+    """The digests of the parts of one kind, because the whole differs."""
 
     kind: str
     sums: bytes

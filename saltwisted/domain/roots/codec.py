@@ -1,9 +1,9 @@
 """
 Batches, states and their parts as bytes.
 
-Entries travel by column: kinds, front-coded paths, modes, sizes, times and contents each
-together, which is what makes them small once compressed. A decoder raises nothing but
-L{Forbidden}, checks every count before it allocates, and masks modes to 0777.
+Entries are encoded by column: kinds, front-coded paths, modes, sizes, times and contents each
+together, which makes them small once compressed. A decoder raises only L{Forbidden}, checks every
+count before it allocates, and masks modes to 0777.
 """
 
 from __future__ import annotations

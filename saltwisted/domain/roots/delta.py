@@ -1,11 +1,11 @@
 """
 How one content becomes another: copies from a base that both sides have, and literal bytes.
 
-The sender has both contents, so it needs no signatures from the receiver: common ends by
-comparing slices, then short anchors of the new content searched in the old one near
-the expected place with C{bytes.find}, each hit extended both ways. Bounded: after
-too many misses, or out of time, the rest is literal. The result's digest is
-checked by the receiver before it is used, so nothing here needs to be trusted.
+The sender has both contents, so it needs no signatures from the receiver. It finds common ends by
+comparing slices, then searches short anchors of the new content in the old one near the expected
+place with C{bytes.find}, and extends each hit in both directions. The work is bounded: after too
+many misses, or out of time, the rest is literal. The receiver checks the result's digest before it
+is used, so nothing here needs to be trusted.
 """
 
 from __future__ import annotations

@@ -1,3 +1,3 @@
 """
-Which minions a target expression means.
+Which minions a target expression matches.
 """

@@ -1,10 +1,10 @@
 """
-How much of a target is judged at all.
+The limits on targets.
 
-Who names a target may be a stranger: a user with few rights, or one minion of many. So a target
-is measured before it is read, and what is beyond these bounds means nobody and says why. They
-are far from what people write; lists of names have bounds of their own, since a batch names
-its minions.
+A target may come from a user with few rights, or from one minion of many. So a target is measured
+before it is read; a target beyond these limits matches nobody, and the reason is reported. They are
+far from what people write. Lists of names have limits of their own, because a batch names its
+minions.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """
 Compound targets: C{G@os:Debian and ( web* or L@a,b ) and not E@.*old}.
 
-Two readers, because Salt has two. The minion reads the words as Python's
-C{and or not} (L{evaluate}); the master as set operators, closes forgotten
-parentheses, and inserts C{and} before C{not} (L{select}). Where the two of
-Salt differ, ours differ likewise: a job reaches who it would reach under Salt,
-and the master waits for whom Salt would wait. No C{eval}: both are operator
-stacks over the words. Splitting is by white space; an operator is a word.
+There are two readers, because Salt has two. The minion reads the words as Python's C{and or not}
+(L{evaluate}). The master reads them as set operators, closes forgotten parentheses, and inserts
+C{and} before C{not} (L{select}). Where Salt's two differ, ours differ in the same way: a job
+reaches the minions that it would reach under Salt, and the master waits for those for which Salt
+would wait. No C{eval}: both are operator stacks over the words. Words are separated by white space;
+an operator is a word.
 """
 
 from __future__ import annotations

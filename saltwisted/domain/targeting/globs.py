@@ -1,7 +1,7 @@
 """
 Shell wild cards, read in one pass.
 
-The same patterns as L{fnmatch}, whose C{translate} looks for the end of every C{[} again: a
+The patterns are those of L{fnmatch}. Its C{translate} searches the end of every C{[} again, so a
 pattern of 64 KiB of them takes it a minute.
 """
 

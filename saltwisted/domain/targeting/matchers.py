@@ -1,10 +1,9 @@
 """
-Is it me? One target against the facts of one minion.
+Whether a target matches one minion, by the facts of that minion.
 
-Used by the minion for each publication, and wherever a master or a state run
-asks for one minion: top files, mine, C{match.*}. The answers are those of
-C{salt/matchers} in 3008.2. What cannot be understood matches nobody, and
-C{note} hears why; the caller logs it.
+The minion uses it for each publication; it is also used wherever a master or a state run asks about
+one minion: top files, mine, C{match.*}. The answers are those of C{salt/matchers} in 3008.2. An
+invalid target matches nobody, and C{note} gets the reason; the caller logs it.
 """
 
 from __future__ import annotations
@@ -34,10 +33,10 @@ DELIMITED = frozenset(("grain", "grain_pcre", "pillar"))
 @frozen(kw_only=True)
 class MinionFacts:
     """
-    What a target may ask of a minion.
+    What a target may ask about a minion.
 
     @ivar data: the value of a key of the C{data} module's store, or C{None}.
-    @ivar expand_range: the host names of a range expression, where that library is there.
+    @ivar expand_range: the host names of a range expression, if that library is installed.
     """
 
     id: str

@@ -1,10 +1,10 @@
 """
-Named groups of minions: C{nodegroups} of the master's configuration, unfolded.
+Named groups of minions: C{nodegroups} of the master's configuration, expanded.
 
-A group is a compound expression, a list of its words, or plain names, and may
-name other groups by C{N@}. Minions know no groups, so the master unfolds them
-before it publishes (L{unfold}). The rules, and what is an error and what is
-merely empty, are those of C{salt.utils.minions.nodegroup_comp}.
+A group is a compound expression, a list of its words, or plain names, and may name other groups by
+C{N@}. Minions know no groups, so the master expands them before it publishes (L{unfold}). The
+rules, and what is an error and what is only empty, are those of
+C{salt.utils.minions.nodegroup_comp}.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """
 Whether a regular expression may take for ever.
 
-Python's C{re} tries one way after the other, and some expressions have more ways through a
-short text than there are atoms (C{(a+)+$}); nothing can interrupt it. This reads the
-expression as C{re} parses it and is strict: what is not plainly cheap counts as risky. Cheap are a
-few open repetitions one after the other, none inside of another and without a choice in them.
+Python's C{re} tries one way after another, and some expressions have more ways through a short text
+than there are atoms (C{(a+)+$}); nothing can interrupt it. This module reads the expression as
+C{re} parses it and is strict: everything that is not clearly cheap counts as risky. Cheap are a few
+open repetitions one after another, none inside another and without a choice in them.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
 """
-Who is it? A target against all minions that a master knows.
+Which minions a target matches, among all that a master knows.
 
-The master publishes to everyone who listens; this says whose answer to await
-and who may be reached (C{CkMinions} of C{salt/utils/minions.py} in 3008.2). Ids
-come from the accepted keys, grains and pillar from the minion data cache; a
-minion without cached grains is not in a selection by grain. The order is that
-of the accepted ids, or of a list as written.
+The master publishes to everyone who listens; this says whose answer to await and who may be reached
+(C{CkMinions} of C{salt/utils/minions.py} in 3008.2). Ids come from the accepted keys, grains and
+pillar from the minion data cache; a minion without cached grains is not in a selection by grain.
+The order is that of the accepted ids, or of a list as written.
 
-Ten thousand minions take 10 to 30 milliseconds, which is too long for a reactor, and a
-regular expression may take for ever. L{selecting} therefore does it in small steps, and gives
-risky expressions to its caller, who has them tried where they harm nobody.
+Ten thousand minions take 10 to 30 milliseconds, which is too long for a reactor, and a regular
+expression may take for ever. So L{selecting} works in small steps, and gives risky expressions to
+its caller, who has them tried where they do no harm.
 """
 
 from __future__ import annotations
@@ -47,11 +46,11 @@ class Universe:
 
     @ivar accepted: ids with an accepted key, sorted.
     @ivar fetch: C{fetch(bank, id)} from the minion data cache; banks are C{grains} and C{pillar}.
-    @ivar part: C{part(bank, id, keys)}, the same with these keys alone; where it is given, it is
-        quicker to ask.
-    @ivar cached: C{cached(bank)}, the ids with something in a bank.
+    @ivar part: C{part(bank, id, keys)}, the same but only these keys; if it is given, it is
+        quicker.
+    @ivar cached: C{cached(bank)}, the ids with data in a bank.
     @ivar data_cache: C{minion_data_cache}; without it grains select everybody.
-    @ivar expand_range: ids of a range expression, where that library is there.
+    @ivar expand_range: ids of a range expression, if that library is installed.
     """
 
     accepted: Sequence[str]
@@ -66,10 +65,10 @@ class Universe:
 @frozen(kw_only=True)
 class Selection:
     """
-    Whom a target means.
+    The minions that a target matches.
 
     @ivar missing: names in a list that no accepted minion has.
-    @ivar problems: why the target was not understood; empty when it was. For the log.
+    @ivar problems: why the target is invalid; empty if it is valid. For the log.
     """
 
     minions: Sequence[str]
@@ -80,11 +79,11 @@ class Selection:
 @frozen
 class Risky:
     """
-    A pattern that may take for ever, or takes long to compile: one target for somebody else to
-    judge.
+    A pattern that may take for ever, or takes long to compile: one target for the caller to
+    evaluate.
 
     @ivar ids: the minions in question.
-    @ivar bank: whose data in the cache matters; C{""} when the ids do.
+    @ivar bank: the bank in the cache whose data matters; C{""} if the ids do.
     """
 
     tgt: Any
