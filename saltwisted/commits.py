@@ -1,8 +1,9 @@
 """
-The seam between a master that has git remotes fetched, and the other masters that serve the same.
+The interface between a master that has git remotes fetched, and the other masters that serve the
+same.
 
-See L{saltwisted.interfaces}, whose rules hold here too. A repository has one name for all nodes of
-a cluster (C{shared}): it says what is fetched, and not how this node would reach it.
+The rules of L{saltwisted.interfaces} apply here too. A repository has one name on all nodes of a
+cluster (C{shared}): it depends on what is fetched, and not on how this node would reach it.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ class IGitCopy(Protocol):
 
     @property
     def shared(self) -> str:
-        """Its name for all nodes."""
+        """Its name on all nodes."""
 
     @property
     def shown(self) -> str:
-        """How people know it."""
+        """Its name for people."""
 
     @property
     def folder(self) -> str:
-        """Where it is."""
+        """Its directory."""
 
     @property
     def is_pillar(self) -> bool:
@@ -32,7 +33,7 @@ class IGitCopy(Protocol):
 
     @property
     def state(self) -> Mapping[str, Any]:
-        """What is served: C{refs}, and C{version} if that was agreed with others."""
+        """What is served: C{refs}, and C{version} if the nodes agreed on it."""
 
     @property
     def error(self) -> str:
@@ -40,29 +41,29 @@ class IGitCopy(Protocol):
 
 
 class IGitCopies(Protocol):
-    """The repositories of this node, for whoever shares them. Reactor thread only."""
+    """The repositories of this node, for the code that shares them. Reactor thread only."""
 
     def all(self) -> Mapping[str, IGitCopy]:
-        """By their names for all nodes."""
+        """By their names on all nodes."""
 
     def took(self, shared: str, state: Mapping[str, Any]) -> None:
-        """From now on this is served of a repository."""
+        """Serve this state of a repository from now on."""
 
     def learn(self, shared: str, state: Mapping[str, Any]) -> None:
-        """More objects have come, which nothing that is served leads to yet."""
+        """More objects have arrived, to which nothing that is served leads yet."""
 
     def said(self, shared: str, error: str) -> None:
-        """What the node that fetches has said of its last fetch."""
+        """What the fetching node has reported about its last fetch."""
 
     @property
     def generation(self) -> str:
-        """The name of what is served of C{gitfs}."""
+        """The name of the generation that C{gitfs} serves."""
 
     def told(self, pillars: bool = True) -> dict[str, Any]:
-        """What is served of each remote, for people on any node."""
+        """What is served of each remote, for display on any node."""
 
     def lacks(self, shared: str, tips: Mapping[str, Sequence[str]]) -> list[str]:
-        """Of these refs the commits that are not in a repository."""
+        """Which commits of these refs are missing in a repository."""
 
 
 class IGitUpdates(Protocol):
@@ -70,156 +71,156 @@ class IGitUpdates(Protocol):
 
     @property
     def copies(self) -> IGitCopies:
-        """What has come."""
+        """The repositories."""
 
     def ask(self, shared: str) -> Awaitable[Mapping[str, Any]]:
         """
-        Have a remote fetched here, and nothing more: C{state} with the refs that it has, or
+        Have a remote fetched here, and nothing more: returns C{state} with the refs that it has, or
         C{error}.
 
-        @raises KeyError: there is none of this name.
+        @raises KeyError: the name does not exist.
         """
 
     def request(self, shared: str) -> dict[str, Any]:
         """
-        How a worker is asked to fetch a repository.
+        The request for a worker to fetch a repository.
 
-        @raises KeyError: there is none of this name.
+        @raises KeyError: the name does not exist.
         """
 
     def update_now(self, shared: str) -> Awaitable[dict[str, Any]]:
         """
-        Fetch one at once: C{changed} (ref to the commits before and after), C{refs}, and perhaps
+        Fetch one at once: C{changed} (ref to the commits before and after), C{refs}, and possibly
         C{error}.
 
-        @raises KeyError: there is none of this name.
+        @raises KeyError: the name does not exist.
         """
 
     def begin(self, pillar: bool) -> None:
-        """Whether this node asks the remotes has changed."""
+        """This node begins or ceases to ask the remotes."""
 
 
 class IGitSharing(Protocol):
-    """Who fetches, and who else has what was fetched. Reactor thread only."""
+    """Who fetches, and which nodes have the result. Reactor thread only."""
 
     @property
     def holds(self) -> bool:
-        """Whether what a fetch brings is not served before others have it."""
+        """Whether the result of a fetch is served only when others have it."""
 
     def fetches(self, pillar: bool) -> bool:
-        """Whether this node asks the remotes of its own accord."""
+        """Whether this node asks the remotes by itself."""
 
     def fetch(
         self, shared: str, damaged: bool, ask: Callable[[], Awaitable[Any]]
     ) -> Awaitable[Mapping[str, Any]]:
         """
-        Have a repository fetched by whoever fetches: C{state} of what is served then, or C{error};
-        C{elsewhere} names the node, if it was not this one.
+        Have a repository fetched by the node that fetches: returns C{state} of what is served then,
+        or C{error}; C{elsewhere} names the node, if it was not this one.
 
-        @param damaged: it is to be made anew.
-        @param ask: fetches it here, for this node alone.
+        @param damaged: whether it must be recreated.
+        @param ask: fetches it here, only for this node.
         """
 
     def problems(self) -> Sequence[str]:
-        """What keeps this node from serving what the others do."""
+        """Why this node does not serve what the others do."""
 
     def status(self) -> Mapping[str, Any]:
         """Who fetches, and which generation each node serves."""
 
     def everywhere(self) -> Awaitable[Mapping[str, Any]]:
-        """What each other node serves, or C{error}, asked of it."""
+        """What each other node serves, or C{error}, as the node itself says."""
 
 
 class ICommitViews(Protocol):
     """
     The commits that this node serves and has served. One set of them, for all repositories, is
-    called by its digest: that of the node that has served it first. Reactor thread only.
+    named by its digest: that of the node that served it first. Reactor thread only.
     """
 
     @property
     def digest(self) -> bytes:
-        """Of what is served now; empty for nothing."""
+        """The digest of what is served now; empty for nothing."""
 
     def on_use(self, user: Callable[[], Iterable[bytes]]) -> None:
         """Ask C{user()} which ones jobs and runs of all nodes need: these are not forgotten."""
 
     def read(self) -> set[bytes]:
-        """Which ones something on this node still reads."""
+        """Which ones something on this node still uses."""
 
     def has(self, digest: bytes) -> bool:
         """Whether it is known here, with all of its objects."""
 
     def find(self, wanted: str) -> bytes:
         """
-        The one that has this name, or the newest with this commit.
+        The one with this name, or the newest with this commit.
 
         @raises NotKept: it is unknown here.
-        @raises DeniedError: it names several, or may not be served.
+        @raises DeniedError: it matches several, or may not be served.
         """
 
     def was_served(self, digest: bytes) -> bool:
-        """Whether it has only what was fetched as it is, and no commit that was never served."""
+        """Whether it has only commits that were fetched and served as they are."""
 
     def over(self, digest: bytes) -> Any:
-        """The source of its files (C{IFileSource}); C{None} where it is unknown."""
+        """The source of its files (C{IFileSource}); C{None} if it is unknown."""
 
     def told(self, digest: bytes) -> Mapping[str, Mapping[str, str]]:
-        """Environment to the commit of each remote, for people."""
+        """Environment to the commit of each remote, for display."""
 
     def content(self, digest: bytes) -> dict[str, Any] | None:
-        """Repository, by its name for all nodes, to C{refs} and C{base}; plain data."""
+        """Repository, by its name on all nodes, to C{refs} and C{base}; plain data."""
 
     def learn(self, digest: bytes, content: Mapping[str, Any]) -> None:
-        """Another node has said what it is, and all of its objects are here now."""
+        """Another node has described it, and all of its objects are here now."""
 
     def log_rows(self, most: int) -> list[dict[str, Any]]:
-        """The generations that are kept, the newest first, for people."""
+        """The generations that are kept, the newest first, for display."""
 
 
 class IEarlierCommits(Protocol):
-    """The same, where what is unknown here is asked of other nodes. Reactor thread only."""
+    """The same, but unknown commits are requested from other nodes. Reactor thread only."""
 
     @property
     def digest(self) -> bytes:
-        """Of what is served now; empty for nothing."""
+        """The digest of what is served now; empty for nothing."""
 
     def on_use(self, user: Callable[[], Iterable[bytes]]) -> None:
         """Ask C{user()} which ones jobs and runs of all nodes need: these are not forgotten."""
 
     def read(self) -> set[bytes]:
-        """Which ones something on this node still reads."""
+        """Which ones something on this node still uses."""
 
     def has(self, digest: bytes) -> bool:
         """Whether it is known here, with all of its objects."""
 
     def over(self, digest: bytes) -> Any:
-        """The source of its files; C{None} where it is unknown."""
+        """The source of its files; C{None} if it is unknown."""
 
     def told(self, digest: bytes) -> Mapping[str, Mapping[str, str]]:
-        """Environment to the commit of each remote, for people."""
+        """Environment to the commit of each remote, for display."""
 
     def bring(self, digest: bytes, node: str) -> Awaitable[bool]:
         """
-        Have it here, with its objects, within seconds; whether that went well.
+        Get it with its objects within some seconds; returns whether that succeeded.
 
-        @param node: who has it, C{""} for whoever.
+        @param node: a node that has it, C{""} for any.
         """
 
     def find(self, wanted: str) -> Awaitable[bytes]:
         """
         By a name or commit.
 
-        @raises NotKept: no node in reach knows it.
-        @raises DeniedError: it names several, or may not be served.
+        @raises NotKept: no connected node knows it.
+        @raises DeniedError: it matches several, or may not be served.
         """
 
     def roll_back(self, wanted: str) -> Awaitable[list[dict[str, Any]]]:
         """
-        Have all nodes serve it; a row for each repository.
+        Make all nodes serve it; returns a row for each repository.
 
         @raises DeniedError: as for L{find}.
-        @raises RemoteError: nobody has the duty now.
+        @raises RemoteError: no node has the duty now.
         """
 
     def log_rows(self, most: int) -> list[dict[str, Any]]:
-        """The generations that are kept, the newest first, for people."""
+        """The generations that are kept, the newest first, for display."""

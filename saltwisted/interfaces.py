@@ -1,11 +1,11 @@
 """
-The seams of the house: what one floor may ask of another.
+The interfaces between floors: what one floor may ask of another.
 
-A store, a bus or a server is known to its users only by a Protocol from this module, so that a
-test can put a fake in its place and a cluster can put a replicated one. An object that has the
-methods fits; mypy compares the two where an implementation stands
-(C{_Name: type[IName] = Name}). Nothing is decided here. Values that cross a seam
-are plain data or frozen classes from C{wire} and C{domain}.
+A store, a bus or a server is known to its users only by a Protocol from this module, so that a test
+can replace it with a fake, and a cluster with a replicated one. Any object with the right methods
+fits; beside each implementation, one line has mypy compare the two (C{_Name: type[IName] = Name}).
+Nothing is decided here. Values that pass through an interface are plain data or frozen classes from
+C{wire} and C{domain}.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Entropy = Callable[[int], bytes]
 
 
 class Event(Protocol):
-    """What travels on the bus: a tag, a map, and the node where it arose."""
+    """An event on the bus: a tag, a map, and the node where it was fired."""
 
     tag: str
     data: Mapping[str, Any]
@@ -27,13 +27,13 @@ class Event(Protocol):
 
 
 class IEventBus(Protocol):
-    """The one path between neighbours of floor 5. Reactor thread only."""
+    """The only path between neighbours of floor 5. Reactor thread only."""
 
     def fire(self, tag: str, data: Mapping[str, Any], origin: str = "") -> None:
         """
         Give an event to every matching subscriber, in order of subscription.
 
-        A subscriber that raises is logged and loses this event alone.
+        If a subscriber raises, the error is logged, and only this subscriber loses the event.
         """
 
     def subscribe(
@@ -69,20 +69,20 @@ class IKeyStore(Protocol):
         """Sorted ids of accepted minions, from memory."""
 
     def put(self, state: str, minion_id: str, pub: bytes) -> None:
-        """Write a key atomically in this state and take it out of the others (unless denied)."""
+        """Write a key atomically in this state, and remove it from the others (unless denied)."""
 
     def move(self, minion_id: str, source: str, target: str) -> bool:
         """Move a key between states; false if it is not in the source state."""
 
     def delete(self, minion_id: str, states: Iterable[str]) -> Sequence[str]:
-        """Remove the key from these states; returns the states where there was one."""
+        """Remove the key from these states; returns the states that had one."""
 
     def on_change(self, receiver: Callable[[str, str, str], None]) -> None:
         """Call C{receiver(minion_id, old_state, new_state)}; C{""} means absent."""
 
 
 class IRequestServer(Protocol):
-    """A transport that receives requests and takes one reply for each."""
+    """A transport that receives requests and sends one reply for each."""
 
     def listen(self, handler: Callable[..., None]) -> None:
         """C{handler(frame or view of it, peer_address, reply)}; C{reply} is called once, later."""
@@ -114,7 +114,10 @@ class IPillarSource(Protocol):
         pillarenv: str | None,
         override: Mapping[str, Any] | None,
     ) -> Awaitable[Mapping[str, Any]]:
-        """Compile (or remember) the pillar of one minion; errors are in C{_errors}, as in Salt."""
+        """
+        Compile the pillar of one minion, or return a cached one; errors are in C{_errors}, as in
+        Salt.
+        """
 
 
 # -- the cluster (docs/adr/005-cluster-seams.md)
@@ -122,7 +125,7 @@ class IPillarSource(Protocol):
 
 class Fold(Protocol):
     """
-    What the entries of one kind of fact add up to; see L{saltwisted.domain.replica.fold}.
+    The result of the entries of one kind of fact; see L{saltwisted.domain.replica.fold}.
 
     C{apply} is commutative, associative and idempotent. C{body} is a map of plain data, C{stamp} a
     hybrid logical clock, C{origin} a C{(node, incarnation, number)}.
@@ -132,30 +135,30 @@ class Fold(Protocol):
 
     def apply(self, body: Mapping[str, Any], stamp: int, origin: Any) -> Sequence[Any]:
         """
-        Join one fact in; what changed, in the fold's own words, or nothing.
+        Join one fact in; returns what changed, in a form that depends on the fold, or nothing.
 
-        @raises WireError: the body is none of this kind; nothing has changed.
+        @raises WireError: the body is not of this kind; nothing has changed.
         """
 
     def dump(self) -> Iterator[Any]:
         """C{(body, stamp, origin)} for everything that is needed to rebuild the fold."""
 
     def snapshot(self) -> Iterator[Any]:
-        """As L{dump}, for this node's own disk: without what is kept elsewhere on it."""
+        """As L{dump}, for this node's own disk: without data that is stored elsewhere on it."""
 
     def digest(self) -> bytes:
-        """16 bytes that are equal on two nodes that hold the same."""
+        """16 bytes that are equal on two nodes with the same contents."""
 
     def buckets(self) -> bytes:
-        """256 such digests, one after another, each of a part of the fold."""
+        """256 such digests, one after another, each for a part of the fold."""
 
     def dump_buckets(self, buckets: Container[int]) -> Iterator[Any]:
-        """As L{dump}, of some parts."""
+        """As L{dump}, but only some parts."""
 
     def expire(self, ignored: Mapping[Any, int], dropped: Mapping[Any, int]) -> int:
         """
-        Forget what was deleted by then: C{ignored} no longer counts against what did not know of
-        it, C{dropped} is gone. Nothing to do where nothing is deleted.
+        Forget old deletions: C{ignored} no longer counts against acts that did not know of it,
+        C{dropped} is removed. There is nothing to do if nothing is deleted.
         """
 
 
@@ -169,11 +172,11 @@ class ILog(Protocol):
 
     @property
     def name(self) -> str:
-        """Which log this is among those of a node, as its words on a link begin."""
+        """The name of this log among those of a node; its words on a link begin with it."""
 
     @property
     def stream(self) -> Any:
-        """C{(node, incarnation)} of what this node appends now."""
+        """C{(node, incarnation)} of the stream to which this node appends now."""
 
     @property
     def last(self) -> int:
@@ -183,16 +186,19 @@ class ILog(Protocol):
         """How far each stream is on disk."""
 
     def floor(self) -> Mapping[Any, int]:
-        """How far entries are no longer kept one by one: who knows less needs the whole state."""
+        """
+        Up to where entries are no longer kept one by one: a node that knows less needs the whole
+        state.
+        """
 
     def forgotten(self) -> Mapping[Any, int]:
         """
-        How far tombstones may have been forgotten: a node that knows something, but less than
-        this, was away for too long and has to join as new.
+        Up to where tombstones may have been forgotten: a node that knows something, but less than
+        this, was away for too long and has to join as a new node.
         """
 
     def forget(self, ignored: Mapping[Any, int]) -> None:
-        """Another member may have forgotten tombstones up to here, which is all known here."""
+        """Another member may have forgotten tombstones up to here; all of that is known here."""
 
     def since(self, after: Mapping[Any, int], limit: int) -> Awaitable[Sequence[Any]]:
         """
@@ -204,43 +210,46 @@ class ILog(Protocol):
         """
         Add an entry to this node's stream; fires with the L{Entry} when it is on disk.
 
-        It is in the folds when this returns, and goes to no other node before it is on disk.
+        It is in the folds when this returns, and is sent to no other node before it is on disk.
 
-        @raises StoreError: at once, when the disk is too far behind.
+        @raises StoreError: at once, if the disk is too far behind.
         """
 
     def merge(self, entries: Sequence[Any], source: str) -> Awaitable[Sequence[Any]]:
         """
-        Take entries of other nodes; fires when they are on disk and in the folds, with
-        those that were new. What does not follow without a gap is left out.
+        Add entries of other nodes; fires when they are on disk and in the folds, with those that
+        were new. Entries that do not follow without a gap are left out.
 
         @param source: the node that sent them.
         """
 
     def on_entries(self, receiver: Callable[[Sequence[Any], str], None]) -> None:
-        """Call C{receiver(entries, source)} when entries are on disk; own have source C{""}."""
+        """
+        Call C{receiver(entries, source)} when entries are on disk; own entries have the source
+        C{""}.
+        """
 
     def state(self) -> tuple[Mapping[Any, int], Iterator[tuple[str, Any]]]:
         """
         The whole state: knowledge, and C{(kind, fact)} that contain at least that much. A log
-        that keeps no state gives what has expired as knowledge and no facts.
+        without a state returns expired entries as knowledge, and no facts.
         """
 
     def merge_state(
         self, facts: Sequence[tuple[str, Any]], knowledge: Mapping[Any, int] | None
     ) -> Awaitable[None]:
         """
-        Take a part of another node's state; with the last part comes what is known by it.
-        Fires when it is on disk.
+        Add a part of another node's state; the last part has the knowledge that it gives. Fires
+        when it is on disk.
         """
 
     def merge_facts(self, facts: Sequence[tuple[str, Any]]) -> Awaitable[None]:
-        """Take facts of a peer that knows the same and holds something else."""
+        """Add facts of a peer that has the same knowledge but different contents."""
 
     def digests(self) -> Mapping[str, bytes]:
         """
         The digest of each kind; equal knowledge means equal digests. Empty while that does not
-        hold: own entries are not on disk yet, or a whole state is coming in.
+        hold: own entries are not on disk yet, or a whole state is being received.
         """
 
     def buckets(self, kind: str) -> bytes:
@@ -251,8 +260,8 @@ class ILog(Protocol):
 
     def renew(self) -> Awaitable[None]:
         """
-        Begin a new incarnation, since another node knows more of this stream than this node
-        itself; what no other node had confirmed is added again under the new one.
+        Begin a new incarnation, because another node knows more of this stream than this node
+        itself. What no other node had confirmed is added again under the new one.
         """
 
     def confirmed(self, number: int) -> None:
@@ -264,7 +273,7 @@ class IPeerLink(Protocol):
 
     @property
     def node(self) -> str:
-        """The member's node id, read from its certificate and the membership."""
+        """The member's node id, from its certificate and the membership."""
 
     @property
     def queued(self) -> int:
@@ -273,7 +282,7 @@ class IPeerLink(Protocol):
     def tell(self, word: str, body: bytes) -> None:
         """
         Send one way. Bodies of one word arrive in order, each once, as long as the link lives;
-        what was not read by the other side when it ends is lost. At most 16 MiB.
+        bodies that the other side has not read when it ends are lost. At most 16 MiB.
         """
 
     def ask(self, word: str, body: bytes, timeout: float = 10.0) -> Awaitable[bytes]:
@@ -300,14 +309,14 @@ class IPeers(Protocol):
 
     def answer(self, word: str, handler: Callable[[str, bytes], Any]) -> None:
         """
-        Have C{handler(node, body)} called for each C{tell} and C{ask} of this word. What it gives
-        back, or what its Awaitable fires with (bytes or C{None}), is the answer to an C{ask}.
+        Call C{handler(node, body)} for each C{tell} and C{ask} of this word. Its result, or that of
+        its Awaitable (bytes or C{None}), is the answer to an C{ask}.
         """
 
     def stream(self, purpose: str, factory: Callable[[str, bool], Any]) -> None:
         """
-        Have a framed connection of its own to each member for C{purpose}: C{factory(node,
-        dialled)} makes the protocol of either side.
+        Open a separate framed connection to each member for C{purpose}: C{factory(node, dialled)}
+        makes the protocol of either side.
         """
 
 
@@ -322,45 +331,47 @@ class IKeyChanges(Protocol):
         """Entered while an operator changes several keys: they become one act."""
 
     def in_one(self) -> AbstractContextManager[None]:
-        """Entered while several sign-ins are decided: what they change is written as one."""
+        """Entered while several sign-ins are decided: their changes are written as one."""
 
     def settled(self) -> Awaitable[Sequence[str]]:
         """
-        Awaited after an operator has changed keys; the members that have not confirmed the change
-        by then.
+        Awaited after an operator has changed keys; returns the members that have not confirmed the
+        change by then.
         """
 
 
 class IVoucher(Protocol):
-    """Who else lets a minion in, beside the site's rules."""
+    """Who else lets a minion in, besides the site's rules."""
 
     def pre_accepted(self, auth: Any) -> bool:
-        """Whether a token stands for who signs in (L{saltwisted.wire.commands.Auth}); uses it."""
+        """
+        Whether a token vouches for this sign-in (L{saltwisted.wire.commands.Auth}); uses the token.
+        """
 
 
 class ISecrets(Protocol):
-    """Where the secrets come from that session keys are derived from."""
+    """The source of the secrets from which session keys are derived."""
 
     def versions(self) -> Sequence[Any]:
-        """The L{saltwisted.wire.sessionkey.SessionSecret}s that count, newest first."""
+        """The valid L{saltwisted.wire.sessionkey.SessionSecret}s, newest first."""
 
     def acceptance(self, minion_id: str) -> int | None:
-        """Number of the acceptance of a minion's key, or C{None} when it is not accepted."""
+        """Number of the acceptance of a minion's key, or C{None} if it is not accepted."""
 
 
 class IKeyAgreement(Protocol):
     """Who decides when the publish key changes."""
 
     def request(self, why: str) -> bool:
-        """Take a request for a new key over; false if the master makes one by itself."""
+        """Take over a request for a new key; false if the master makes one by itself."""
 
 
 class IJobHearer(Protocol):
     """
-    Who hears of each job that is published here.
+    Who is informed of each job that is published here.
 
-    @ivar cares_for_late: whether it sees to it that minions get a job that come after it. If not,
-        a master does so by itself, for what it publishes again after a start.
+    @ivar cares_for_late: whether it makes sure that minions that connect later get a job. If not, a
+        master does so by itself, for jobs that it publishes again after a start.
     """
 
     cares_for_late: bool
@@ -369,33 +380,33 @@ class IJobHearer(Protocol):
         self, job: Mapping[str, Any], minions: Sequence[str], given: float | None = None
     ) -> None:
         """
-        A job (its map, the minions) goes out now.
+        A job (its map, the minions) is being published.
 
-        @param given: time of day, where the jid does not say when it was given: of a job that goes
-            out in parts, which share a jid.
+        @param given: time of day, if the jid does not say when it was given: for a job in parts,
+            which share a jid.
         """
 
     def unreached(self, jid: str) -> Sequence[str]:
-        """The minions that a job of the last minutes could not be sent to."""
+        """The minions to which a job of the last minutes could not be sent."""
 
 
 class IAcknowledging(Protocol):
     """
-    When a minion is told that its master has what it returned; for events there is
-    L{saltwisted.claiming.IKeptEvents}.
+    When a minion is told that its master has its return; L{saltwisted.claiming.IKeptEvents} does
+    the same for events.
     """
 
     def return_stored(self, jid: str, minion_id: str) -> Any:
         """
-        A return is on disk here: a Deferred that fires when it may be acknowledged, or C{None} if
-        it may be at once.
+        A return is on disk here: returns a Deferred that fires when it may be acknowledged, or
+        C{None} if it may be at once.
         """
 
     def repeated(self, minion_id: str, load: Mapping[str, Any]) -> str | None:
-        """The jid that a return without one has on another node, or C{None}."""
+        """The jid that a return without one got on another node, or C{None}."""
 
     def one_copy(self, jid: str) -> Awaitable[Sequence[str]]:
-        """The minions whose return is on this node alone, where there are several."""
+        """The minions whose return is only on this node, if there are several nodes."""
 
 
 class IPins(Protocol):
@@ -407,47 +418,51 @@ class IPins(Protocol):
 
     def files(self, minion: str) -> Any:
         """
-        The file server for one minion while a job of its is pinned, or a Deferred of it;
-        C{None} for that of the newest files.
+        The file server for one minion while one of its jobs is pinned, or a Deferred of it; C{None}
+        for that of the newest files.
         """
 
     def still(self) -> Any:
         """
-        A file server of what is the newest now, as far as that can be pinned: for a run of this
-        master, which reads the same from its beginning to its end.
+        A file server of the present files, as far as they can be pinned: for a run of this master,
+        which reads the same from its beginning to its end.
         """
 
     def again(self, generation: str) -> Awaitable[Any]:
-        """That of a run which is gone on with: over the commits of its generation, or an error."""
+        """
+        The file server for a run that is continued: over the commits of its generation, or an
+        error.
+        """
 
     def follow(self, jid: str, fun: Any, generation: str) -> Awaitable[None]:
         """
-        A job is a step of a run on this generation, and runs on its commits; before L{facts}.
+        A job is a step of a run on this generation, and runs on its commits; called before
+        L{facts}.
 
-        @raises DeniedError: they cannot be had.
+        @raises DeniedError: they are not available.
         """
 
     def choose(
         self, jid: str, fun: Any, generation: str, minions: Sequence[str]
     ) -> Awaitable[Sequence[str]]:
         """
-        A job of this jid is to run on an earlier tree; before L{facts}.
+        A job of this jid must run on an earlier tree; called before L{facts}.
 
-        @return: those of its minions that are served for an older job until this has returned.
+        @return: those of its minions that get the files of an older job until it has returned.
         @raises DeniedError: it cannot, by name: the tree is unknown or no longer kept.
         """
 
     def facts(self, jid: str, fun: Any) -> Mapping[str, Any]:
-        """What else the record of a new job says: plain data."""
+        """Further facts for the record of a new job: plain data."""
 
     def notes(self, jid: str) -> Mapping[str, Any]:
-        """What became known of a job since it was recorded."""
+        """What became known of a job after it was recorded."""
 
     def published(self, jid: str, minions: Sequence[str]) -> None:
-        """A job goes out now: its minions are pinned."""
+        """A job is being published: its minions are pinned."""
 
     def returned(self, jid: str, minion: str) -> None:
-        """A minion has returned: it is served the newest again."""
+        """A minion has returned: it gets the newest files again."""
 
 
 class IPillarHolders(Protocol):
@@ -462,97 +477,97 @@ class IPillarHolders(Protocol):
         Have another master answer (L{saltwisted.master.handlers.pillar}); the private reply, sealed
         for its minion.
 
-        @raises TransportClosed: nobody has.
+        @raises TransportClosed: no master has them.
         """
 
     def generation(self) -> int:
-        """Changes when what pillars are compiled from is replaced as a whole."""
+        """Changes when the trees from which pillars are compiled are replaced as a whole."""
 
     def roots(self, configured: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The directories of C{pillar_roots}, by environment, that are read in their place."""
+        """The directories that replace those of C{pillar_roots}, by environment."""
 
 
 class IWhereabouts(Protocol):
     """Which minions are at other nodes."""
 
     def elsewhere(self) -> Mapping[str, str]:
-        """Minion to node; nothing for a master alone."""
+        """Minion to node; empty for a lone master."""
 
     def refresh(self) -> Awaitable[None]:
-        """Awaited before an answer that shall be of this moment."""
+        """Awaited before an answer that must be current."""
 
     def came(self, minion_id: str) -> None:
-        """A minion has signed in here, or has spoken for the first time."""
+        """A minion has signed in here, or has sent its first request."""
 
 
 class IMasters(Protocol):
-    """Where our minions find the masters that stand together."""
+    """Where our minions find the masters of a cluster."""
 
     def masters(self) -> Sequence[str]:
-        """C{host} or C{host:port} of each; nothing for a master alone."""
+        """C{host} or C{host:port} of each; empty for a lone master."""
 
     @property
     def serves(self) -> str:
-        """Which of them is this one."""
+        """Which of them this master is."""
 
 
 class IVouching(Protocol):
-    """Who vouches for the certificate of this node's HTTP API."""
+    """Who signs the certificate of this node's HTTP API."""
 
     @property
     def pin(self) -> str:
-        """SHA-256 of the authority's public key; C{""} where there is no authority."""
+        """SHA-256 of the authority's public key; C{""} if there is no authority."""
 
     def names(self) -> Sequence[str]:
-        """What this node is called and where it is reached; the first is its id."""
+        """The names and addresses of this node; the first is its id."""
 
     def issue(self, public: bytes, names: Sequence[str], days: int) -> tuple[bytes, bytes]:
         """
         A certificate for a key (DER) with these names, and that of the authority, PEM.
 
-        @raises WireError: there is no authority, or its key is of no use.
+        @raises WireError: there is no authority, or its key cannot be used.
         """
 
     def on_change(self, hear: Callable[[], None]) -> None:
-        """There may be another authority whenever C{hear} is called."""
+        """Whenever C{hear} is called, there may be another authority."""
 
 
 class IGate(Protocol):
-    """Whether a request may be looked at now."""
+    """Whether a request may be processed now."""
 
     def keeps(self, frame: bytes | memoryview, peer: str, reply: Callable[[bytes], None]) -> bool:
-        """Take a request over that has to wait; it comes back by itself."""
+        """Take over a request that has to wait; it comes back by itself."""
 
 
 class IPruneTime(Protocol):
-    """What time it is for who forgets."""
+    """The time by which old data is pruned."""
 
     def time(self) -> float | None:
-        """C{None}: nothing may be forgotten now."""
+        """C{None}: nothing may be pruned now."""
 
     @property
     def problem(self) -> str:
-        """Why nothing may be, or C{""}; for the status."""
+        """Why nothing may be pruned, or C{""}; for the status."""
 
 
 class IOrchestrations(Protocol):
     """
-    Where orchestrations are written down as they go, so that they can be shown and gone on with.
+    Where orchestrations are recorded while they run, so that they can be shown and continued.
     Reactor thread only.
 
-    A run has the jid of its runner. Its steps have numbers: the places of their calls in the order
-    that was compiled, from 0; what listens to others comes after these. Whatever of this fails with
-    a L{saltwisted.errors.SaltwistedError} ends the run here, before it does anything else.
+    A run has the jid of its runner. Its steps have numbers: the places of their chunks in the
+    compiled order, from 0; listening states come after these. If a method fails with a
+    L{saltwisted.errors.SaltwistedError}, the run ends here, before it does anything else.
     """
 
     def run_begin(self, jid: str, run: Mapping[str, Any]) -> Awaitable[None]:
         """
         A run is compiled; its first step begins when this fires.
 
-        @param run: plain data: C{chunks} (the calls in their order), C{pillar} (the digest of the
-            pillar that they were rendered with), C{generation} (of the roots, or C{""}), C{user},
-            C{fun} and C{options} (all that L{IOrchestrating.resume} needs besides), C{parent} (the
-            jid of the run that this is a step of, or C{""}).
+        @param run: plain data: C{chunks} (in order), C{pillar} (the digest of the pillar with which
+            they were rendered), C{generation} (of the roots, or C{""}), C{user}, C{fun} and
+            C{options} (everything else that L{IOrchestrating.resume} needs), C{parent} (the jid of
+            the run of which this is a step, or C{""}).
         """
 
     def step_begin(
@@ -562,7 +577,7 @@ class IOrchestrations(Protocol):
         A step is about to act; it does so when this fires. A step that is tried again (C{retry})
         begins again.
 
-        @param low: its call.
+        @param low: its chunk.
         @param proposed: a new jid.
         @return: C{jid}, under which it publishes, if it does (C{proposed}, unless there is one
             already), and C{result}, which is C{None} unless it has one already: then that counts,
@@ -574,38 +589,38 @@ class IOrchestrations(Protocol):
         self, jid: str, number: int, turns: Sequence[Sequence[str]], lost: Mapping[str, Any]
     ) -> Awaitable[None]:
         """
-        The job of a step goes out in parts under its jid; the first may when this fires.
+        The job of a step is published in parts under its jid; the first may be when this fires.
 
-        @param turns: the minions of each.
-        @param lost: who did not answer before, and what there is to say of each.
+        @param turns: the minions of each part.
+        @param lost: which minions did not answer before, and a text about each.
         """
 
     def step_part(self, jid: str, number: int, part: int) -> Awaitable[bool]:
         """
-        A part is about to go out, and does so when this fires with true. Else it did before the
-        takeover, for certain, and is only to be waited for.
+        A part is about to be published, and is when this fires with true. With false, it certainly
+        was before the takeover, and only has to be awaited.
 
         @param part: counted from 0.
         """
 
     def step_end(self, jid: str, number: int, result: Mapping[str, Any]) -> Awaitable[None]:
         """
-        A step has its result; the next one begins when this fires. Steps that are not run, since
-        their requisites do not let them, have one too, and have not begun.
+        A step has its result; the next one begins when this fires. Steps that are not run because
+        of their requisites have one too, and have not begun.
         """
 
     def run_end(self, jid: str, outcome: Mapping[str, Any]) -> Awaitable[None]:
         """
-        A run is over. Nobody says so of one whose master dies or is stopped.
+        A run is over. This is not called if the master dies or is stopped.
 
         @param outcome: C{success}, and C{why} if it was ended from outside.
         """
 
     def serve(self, orchestrating: IOrchestrating) -> None:
-        """To be called once, before the start: by whom runs are gone on with here, and ended."""
+        """Called once, before the start: sets the object that continues and ends runs here."""
 
     def holds(self, jid: str) -> bool:
-        """Whether a run may still act here: asked in the same turn, just before each effect."""
+        """Whether a run may still act here: check in the same turn, just before each effect."""
 
     def show(self, jid: str) -> Awaitable[Any]:
         """
@@ -616,52 +631,53 @@ class IOrchestrations(Protocol):
 
     def listed(self, most: int = 0) -> Awaitable[Sequence[Mapping[str, Any]]]:
         """
-        The runs that are known, oldest first, as plain data without their steps.
+        The known runs, oldest first, as plain data without their steps.
 
-        @param most: the newest of them, so many; 0 for all.
+        @param most: only the newest of them, so many; 0 for all.
         """
 
     def go_on(self, jid: str, first: str, user: str) -> Awaitable[Any]:
         """
-        An operator has a run go on here that failed, was interrupted or stopped; what is known of
-        it then.
+        An operator wants a run to continue here that failed, was interrupted or stopped; returns
+        what is known of it then.
 
-        @param first: the number or id of the step to go on from; C{""}: the first one that is not
-            done. Those before it count as done.
-        @raises DeniedError: it cannot go on.
-        @raises TakenOver: somebody else has it by now.
+        @param first: the number or id of the step from which to continue; C{""}: the first one that
+            is not done. Those before it count as done.
+        @raises DeniedError: it cannot continue.
+        @raises TakenOver: another node has it by now.
         """
 
     def stop(self, jid: str, user: str) -> Awaitable[Any]:
         """
-        An operator ends a run at once, on whichever node it goes on. What minions do goes on there.
+        An operator ends a run at once, on whichever node it runs. The work of minions continues
+        there.
 
-        @raises DeniedError: it does not go on, or its node cannot be asked.
-        @raises TakenOver: somebody else has it by now.
+        @raises DeniedError: it does not run, or its node cannot be reached.
+        @raises TakenOver: another node has it by now.
         """
 
     def wished(self, jid: str, wishes: Mapping[str, Any], user: str) -> Awaitable[None]:
         """
-        Somebody wants a run that goes on here to halt, to go on or to end: whoever takes over knows
-        it when this fires.
+        A run that goes on here must halt, continue or end: when this fires, a node that takes over
+        knows it.
 
-        @param wishes: all that is wished of it (L{saltwisted.worker.states.pauses}).
+        @param wishes: everything that was requested for it (L{saltwisted.worker.states.pauses}).
         """
 
     def wish_elsewhere(self, jid: str, wish: Mapping[str, Any], user: str) -> Awaitable[None]:
         """
-        The same of a run that goes on at another node, which is asked to see to it.
+        The same for a run on another node, which is asked to do it.
 
         @param jid: its own, or the one that was given to it by C{orchestration_jid}.
         @param wish: as L{IOrchestrating.wish} takes it.
-        @raises DeniedError: it does not go on, or its node cannot be asked.
+        @raises DeniedError: it does not run, or its node cannot be reached.
         """
 
     def startService(self) -> Any:
-        """Go on with what was left. It may be awaited."""
+        """Continue what was left. It may be awaited."""
 
     def stopService(self) -> Any:
-        """Leave what goes on here to others. It may be awaited."""
+        """Leave the runs of this node to others. It may be awaited."""
 
 
 class IOrchestrating(Protocol):
@@ -679,22 +695,22 @@ class IOrchestrating(Protocol):
         wishes: Mapping[str, Any],
     ) -> Awaitable[Mapping[str, Any]]:
         """
-        Go on with a run whose steps were compiled before, under its own jid.
+        Continue a run whose steps were compiled before, under its own jid.
 
-        @param run: what L{IOrchestrations.run_begin} was told.
-        @param done: the results of steps that are not to be run, by their numbers as text.
-        @param wishes: where it is to halt or to end.
-        @return: the runner's answer, as L{saltwisted.master.calls.Calls.runner} gives it.
+        @param run: the argument of L{IOrchestrations.run_begin}.
+        @param done: the results of steps that must not be run, by their numbers as text.
+        @param wishes: where it must halt or end.
+        @return: the runner's answer, as from L{saltwisted.master.calls.Calls.runner}.
         """
 
     def wish(self, jid: str, wish: Mapping[str, Any], user: str) -> Awaitable[None]:
         """
-        Have a run halt, go on or end at one of its steps, wherever it goes on.
+        Make a run halt, continue or end at one of its steps, wherever it runs.
 
         @param jid: its own, or the one in its events.
         @param wish: see L{saltwisted.worker.states.pauses.apply}.
-        @raises RemoteError: there is none.
+        @raises RemoteError: the run does not exist.
         """
 
     def stop(self, jid: str, why: str) -> bool:
-        """End a run at once, in the middle of a step; whether it ran here."""
+        """End a run at once, in the middle of a step; returns whether it ran here."""

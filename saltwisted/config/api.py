@@ -1,8 +1,8 @@
 """
-What the block C{rest_cherrypy} or C{rest_twisted} may say: the options of the HTTP API.
+The block C{rest_cherrypy} or C{rest_twisted}: the options of the HTTP API.
 
-The names are those of Salt's rest_cherrypy, some are ours. What in the block cannot work is said
-when the configuration is loaded.
+The names are those of Salt's rest_cherrypy; some are ours. Invalid values are reported when the
+configuration is loaded.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class ApiOptions:
     """
     The options of the API, each an attribute of its name.
 
-    @ivar block: which block they are from.
+    @ivar block: the block that they come from.
     """
 
     def __init__(self, block: str, given: Mapping[str, Any]) -> None:

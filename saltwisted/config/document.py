@@ -1,10 +1,9 @@
 """
 One configuration file: its text as a map, or the error with file and line.
 
-The YAML rules are those of Salt's own loader: a duplicate key is an error,
-C{0644} is six hundred and forty-four, dates stay text, merge keys work, and no
-tag can build a Python object. Which files there are, and which wins, is in
-C{load.py}.
+The YAML rules are those of Salt's own loader: a duplicate key is an error, C{0644} is six hundred
+and forty-four, dates stay text, merge keys work, and no tag can create a Python object. C{load.py}
+decides which files there are, and which wins.
 """
 
 from __future__ import annotations

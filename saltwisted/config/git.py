@@ -1,9 +1,9 @@
 """
-Git remotes, as C{gitfs_remotes} names them: what an entry says, and what of it cannot work.
+Git remotes, as in C{gitfs_remotes}: the meaning of an entry, and its errors.
 
 The names are Salt's: each parameter of a remote has a global form, C{gitfs_NAME}, which is its
-default. A remote that cannot work is left out and told, the others serve. Nothing here touches a
-disk or a network, and no message has a credential in it.
+default. A remote that cannot work is left out and reported; the others serve. Nothing here touches
+a disk or a network, and no message contains a credential.
 """
 
 from __future__ import annotations
@@ -81,10 +81,10 @@ class GitRemote:
 
     Every command of the shell imports this module, so it is a plain class.
 
-    @ivar id: as Salt calls it: the text of the entry.
+    @ivar id: the name that Salt uses: the text of the entry.
     @ivar name: the parameter C{name}, or C{""}.
     @ivar saltenv: environment to its own C{ref}, C{root} and C{mountpoint}.
-    @ivar saltenv_everywhere: the same from C{gitfs_saltenv}; what is in C{saltenv} holds before.
+    @ivar saltenv_everywhere: the same from C{gitfs_saltenv}; C{saltenv} takes precedence.
     @ivar all_saltenvs: the one ref that all environments have, or C{None}.
     """
 

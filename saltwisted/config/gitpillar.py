@@ -1,5 +1,5 @@
 """
-Git remotes of the external pillar C{git}: what an entry says.
+Git remotes of the external pillar C{git}: the meaning of an entry.
 
 The names are Salt's. An entry is C{BRANCH URL}, or that as a key with parameters, whose global
 forms are C{git_pillar_NAME}.
@@ -56,7 +56,7 @@ class PillarRemote(GitRemote):
     One entry.
 
     @ivar branch: C{__env__} stands for the pillar environment.
-    @ivar env: the environment that it is, if that is said.
+    @ivar env: its environment, if the entry names one.
     """
 
     branch: str = "master"

@@ -1,7 +1,7 @@
 """
-What C{external_auth} may say: which backends there are, and what in the option cannot work.
+The option C{external_auth}: the available backends, and the errors of the option.
 
-What a login grants is in L{saltwisted.domain.eauth}.
+L{saltwisted.domain.eauth} says what a login grants.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ OIDC_DEFAULTS: Mapping[str, Any] = {
 
 
 class LoginOptions:
-    """What the configuration says of one proof of logins, and so what that proof is told."""
+    """The options for one login backend, which are also the options that the backend gets."""
 
     def __init__(
         self,

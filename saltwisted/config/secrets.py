@@ -1,10 +1,10 @@
 """
-What of a configuration may be shown: all but its secrets.
+Which parts of a configuration may be shown: everything but its secrets.
 
-One place for whoever shows options: functions that answer with them, messages of the loader, the
-comparison of members, pillars. Which options are secret stands where they are declared
-(C{Secret[...]} in C{options.py}). Below an option, and in options of a site's own, a name says it
-(C{password}, C{mysql.pass}), and so does the form of an address (C{https://user:password@host}).
+All code that shows options uses this module: functions that answer with them, messages of the
+loader, the comparison of members, pillars. Secret options are marked where they are declared
+(C{Secret[...]} in C{options.py}). Below an option, and in a site's own options, the name decides
+(C{password}, C{mysql.pass}), and so does the form of a URL (C{https://user:password@host}).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-One attempt to reach a master: its sockets, the subscription, and what is at work on them.
+One attempt to reach a master: its sockets, its subscription, and its running work.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from saltwisted.wire.publication import BROADCAST, topic_of
 
 class Attempt:
     """
-    What belongs to one attempt to reach a master. It ends as a whole, and whatever it still
-    does after that comes to nothing.
+    Everything that belongs to one attempt to reach a master. It ends as a whole; later results are
+    ignored.
 
     @ivar address: of the master, once there is a connection.
-    @ivar requests: the sockets of C{channel}, by which everything is asked but signs of life.
-    @ivar heart: for these; it has a socket of its own, which does not queue behind slow requests.
+    @ivar requests: the sockets of C{channel}, for everything except signs of life.
+    @ivar heart: for these; it has a socket of its own, which does not wait behind slow requests.
     @ivar happens: feeds an event to the rules.
     @ivar work: what runs, and ends with the attempt.
     @ivar is_over: whether it was closed.

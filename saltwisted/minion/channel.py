@@ -85,17 +85,17 @@ MAX_FORMER = 16
 @define
 class Session:
     """
-    What a sign-in has brought; empty before the first, replaced in place by the next.
+    The result of a sign-in; empty before the first, replaced in place by the next.
 
-    While the publish key changes, publications come under the old key and the new one in any
-    order: the nodes of a cluster do not switch in one moment, and an answer overtakes what was
-    published before it. So a key that was replaced opens publications for a while.
+    While the publish key changes, publications arrive under the old key and the new one in any
+    order: the nodes of a cluster do not switch at the same moment, and an answer can overtake an
+    earlier publication. So a key that was replaced opens publications for a while.
 
     @ivar key: seals requests and opens replies.
     @ivar publish_key: opens publications.
-    @ivar next_key: the publish key after this one, when the master has told it ahead.
-    @ivar former: the publish keys before, and until when each counts.
-    @ivar ours: the master is a saltwisted one.
+    @ivar next_key: the publish key after this one, if the master has announced it.
+    @ivar former: the earlier publish keys, and until when each is accepted.
+    @ivar ours: whether the master is a saltwisted one.
     """
 
     key: SessionKey | None = field(default=None, repr=False)

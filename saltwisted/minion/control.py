@@ -1,10 +1,10 @@
 """
-What jobs and the command line may ask of a minion.
+What jobs and the command line may request from a minion.
 
-Jobs ask over the socket that they were born with, C{salt-call} and jobs of an earlier daemon
-over C{sock_dir/saltwisted.sock}. There everything is for root and the minion's own user:
-who may speak as this minion may run anything on it. The operations are rows of a table, as on a
-master; errors carry Salt's names.
+Jobs use the socket that they were started with; C{salt-call} and jobs of an earlier daemon use
+C{sock_dir/saltwisted.sock}. There everything is for root and the minion's own user: a user who may
+speak as this minion may run anything on it. The operations are rows of a table, as on a master;
+errors have Salt's names.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Job(Caller):
     """
     A job of this minion.
 
-    @ivar via: the master that it came from: its requests go there.
+    @ivar via: the master that it came from, which gets its requests.
     """
 
     via: str = ""
@@ -93,16 +93,16 @@ class Control:
 
     @param links: the masters.
     @param bus: the minion's own event bus.
-    @param minion_id: as whom events are fired.
-    @param patience: seconds that a request waits for a master to be there at all.
-    @param returned: takes what a job says of its return (C{Jobs.returned}).
+    @param minion_id: the id under which events are fired.
+    @param patience: seconds that a request waits until there is a master at all.
+    @param returned: takes what a job reports about its return (C{Jobs.returned}).
     @param keep: takes a return that is not on disk (C{Jobs.keep}).
-    @param jobs: the jobs at work (C{Jobs.listed}).
+    @param jobs: the running jobs (C{Jobs.listed}).
     @param kill: sends a signal to a job (C{Jobs.kill}).
     @param refresh: C{refresh(what, **options)}, see L{saltwisted.minion.daemon.Minion.refresh}.
     @param schedule: C{schedule(func, **data)}, see C{Scheduler.call}.
     @param status: numbers about the minion.
-    @param join: takes a join token; raises L{WireError} for what is none.
+    @param join: takes a join token; raises L{WireError} if it is invalid.
     """
 
     log = Logger()

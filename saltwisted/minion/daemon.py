@@ -1,10 +1,10 @@
 """
-What a minion knows, and how it keeps knowing it.
+What a minion knows about itself, and how that is refreshed.
 
-L{Minion} holds grains and pillar, tells them to the worker processes, to the targeting of
-publications and to the schedule, and has them made again when somebody asks or time has come.
-Grains are collected in a worker process; pillar comes from the master. The parts around it
-(links, jobs, schedule ...) are introduced in C{roles.minion}.
+L{Minion} has grains and pillar. It passes them to the worker processes, to the targeting of
+publications and to the schedule, and refreshes them on request or when it is time. Grains are
+collected in a worker process; pillar comes from the master. C{roles.minion} connects the other
+parts (links, jobs, schedule ...).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ STARTUP = {
 
 
 class Facts(Protocol):
-    """Where worker processes find what we know (L{saltwisted.transports.workers.WarmPool})."""
+    """Where worker processes find grains and pillar (L{saltwisted.transports.workers.WarmPool})."""
 
     def set_fact(self, name: str, value: Any) -> None:
         """Tell them."""
@@ -58,12 +58,12 @@ class Minion(Service):
 
     @param facts: the worker processes.
     @param call: C{call(fun, arg, without)}: runs a function in a worker, which then finds some
-        facts by itself; its return fields.
+        facts by itself; returns its return fields.
     @param bus: the minion's own event bus.
-    @param pick: the master to ask, or C{None} when there is none.
+    @param pick: the master to ask, or C{None} if there is none.
     @param on_facts: called with pillar and grains when they have changed.
-    @param on_master: called with true when a master has come up, and with false when the last
-        one has gone.
+    @param on_master: called with true when a master is connected, and with false when the last one
+        has gone.
     """
 
     log = Logger()

@@ -1,10 +1,10 @@
 """
-Who the masters are: from the configuration, from DNS, and from the masters themselves.
+Which masters there are: from the configuration, from DNS, and from the masters themselves.
 
-A name of the form C{_salt._tcp.example.com} stands for the masters of its SRV records, which
-are asked for again when they expire, and more often while no master is there. A master
-of a cluster tells the others (in the answer to our heartbeat, sealed by its session); they
-are remembered in a file, and come after those of the configuration, which stay.
+A name of the form C{_salt._tcp.example.com} stands for the masters of its SRV records, which are
+queried again when they expire, and more often while no master is connected. A master of a cluster
+names the others (in the answer to our heartbeat, sealed by its session). They are stored in a file,
+and come after those of the configuration, which stay.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Ask = Callable[[str], Awaitable[Sequence[Service]]]
 
 
 class KnownMasters(Protocol):
-    """Where the masters that we were told of are remembered."""
+    """Where the masters are stored that other masters have named."""
 
     def load(self) -> list[str]:
         """What was saved last; nothing when that cannot be read."""
@@ -107,9 +107,9 @@ def srv_lookup(reactor: Any, resolver: Any = None) -> Ask:
 
 class Directory:
     """
-    Keeps the list of masters, and tells of its changes.
+    Keeps the list of masters, and reports its changes.
 
-    @ivar masters: the list as it is.
+    @ivar masters: the present list.
     """
 
     log = Logger()

@@ -1,10 +1,10 @@
 """
-Jobs to worker processes: how many at once, what waits, and how each one ended.
+Assigns jobs to worker processes: how many at once, which wait, and how each one ended.
 
-The daemon's half of L{saltwisted.worker.process.main}. A job is given as a map of Salt's fields;
-what comes of it (returns, log lines, questions) arrives at the handler that the caller passes, and
-L{Running.ended} fires when the process is gone. Nothing here knows masters or disks. Reactor
-thread only; nothing blocks.
+The daemon's half of L{saltwisted.worker.process.main}. A job is a map of Salt's fields. Its
+messages (returns, log lines, questions) go to the handler that the caller passes, and
+L{Running.ended} fires when the process is gone. Nothing here knows masters or disks. Reactor thread
+only; nothing blocks.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ Handler = Callable[[str, dict[str, Any], Any, Any], Any]
 
 
 class JobProcesses(Protocol):
-    """Who makes worker processes (L{saltwisted.transports.workers.WarmPool})."""
+    """Creates worker processes (L{saltwisted.transports.workers.WarmPool})."""
 
     def spawn(self, entry: str, payload: Any, handler: Handler) -> Child:
         """Start one."""
@@ -66,13 +66,13 @@ class Order:
     A job to run.
 
     @ivar job: Salt's publication; at least C{jid}, C{fun} and C{arg}.
-    @ivar handler: what the process asks and tells; given the L{Running} first.
-    @ivar private: the return is wanted by the caller alone; see
+    @ivar handler: gets the requests and messages of the process, with the L{Running} first.
+    @ivar private: whether only the caller gets the return; see
         L{saltwisted.worker.process.main.run_job}.
     @ivar listed: whether it has a process file; C{None}: unless it is private.
-    @ivar return_jid: the return's jid, where it is another; C{""}: no return.
+    @ivar return_jid: the return's jid, if it differs; C{""}: no return.
     @ivar via: the name of the master that gets the return.
-    @ivar without: facts (C{grains}) that the worker shall find by itself.
+    @ivar without: facts (C{grains}) that the worker must find by itself.
     """
 
     job: Mapping[str, Any]
@@ -92,11 +92,11 @@ class Order:
 @define(eq=False)
 class Running:
     """
-    A job that runs or waits for its turn.
+    A job that runs or waits.
 
     @ivar child: its process, once it has one.
     @ivar returned: whether its return has arrived.
-    @ivar site: the last file of the site's own that it executed, as far as it has said.
+    @ivar site: the last site file that it executed, as far as it has reported.
     @ivar ended: fires once, with how the process ended.
     """
 
@@ -124,10 +124,10 @@ class Executor:
     """
     Runs jobs.
 
-    @param workers: makes processes.
+    @param workers: creates processes.
     @param now: seconds since 1970.
     @param limit: C{process_count_max}; below 1: as many as there are descriptors for.
-    @param settings: what every job is told: C{outbox}, C{socket}.
+    @param settings: what every job gets: C{outbox}, C{socket}.
     @param queue_limit: how many jobs may wait; a further one is refused.
     """
 

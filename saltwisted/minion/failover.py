@@ -1,16 +1,16 @@
 """
 Which of several masters to use when one is enough: the pure half of fail-over.
 
-L{step} is a table from (state, event) to (choice, effects), as in
-L{saltwisted.minion.rules}; masters are numbers here, in the order of the
-configuration. L{saltwisted.minion.links.Links} drives it.
+L{step} is a table from (state, event) to (choice, effects), as in L{saltwisted.minion.rules}.
+Masters are numbers here, in the order of the configuration. L{saltwisted.minion.links.Links} drives
+it.
 
-Masters are dialled one after the other, without waiting for the one before to fail:
-the next comes after C{stagger} seconds or at the first failure, and each turn dials as
-many as all turns before. The first that proves itself serves, the others are let go.
-None is given up: a dialled master is tried on by its own link until one serves. When the
-serving one is in doubt others are dialled beside it, so that they are there when it
-turns out to be dead; when it is heard again they are let go.
+Masters are dialled one after another, without waiting for the previous one to fail: the next
+follows after C{stagger} seconds or at the first failure, and each round dials as many as all
+earlier rounds together. The first that proves itself serves; the others are dropped. None is given
+up: the link of a dialled master keeps trying until one serves. If the serving one is in doubt,
+others are dialled as well, so that they are ready if it turns out to be dead; if it answers again,
+they are dropped.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from saltwisted.config.options import MinionConfig
 
 
 class Place(Enum):
-    """Where the choice stands."""
+    """The state of the choice."""
 
     STOPPED = "stopped"
     SEEKING = "seeking"
@@ -37,12 +37,12 @@ class Place(Enum):
 @frozen(kw_only=True)
 class Policy:
     """
-    Seconds.
+    Times in seconds.
 
-    @ivar stagger: how long the masters that are dialled have for themselves.
-    @ivar doubt: how long the one in use has to dispel a doubt before others are dialled: the time
-        that a restart takes, so that not all minions leave for that.
-    @ivar failback: between two looks whether the first master is back; 0 for never.
+    @ivar stagger: how long the dialled masters have before the next are dialled.
+    @ivar doubt: how long the master in use has to dispel a doubt before others are dialled: the
+        time that a restart takes, so that not all minions leave because of one.
+    @ivar failback: between two checks whether the first master is back; 0 for never.
     """
 
     stagger: float = 2.0
@@ -64,10 +64,10 @@ class Policy:
 @frozen(kw_only=True)
 class Choice:
     """
-    All that is remembered.
+    Everything that is remembered.
 
     @ivar order: every master, the one to dial first in front.
-    @ivar home: the master to go back to, if that is wanted.
+    @ivar home: the master to return to, if that is wanted.
     @ivar dialled: the masters whose links are started.
     @ivar serving: the one in use.
     """
@@ -89,7 +89,7 @@ class Begin:
 
 @frozen
 class End:
-    """None is wanted any more."""
+    """No master is wanted any more."""
 
 
 @frozen
@@ -101,21 +101,21 @@ class Up:
 
 @frozen
 class Down:
-    """This one was up, and is no longer; its link tries on by itself."""
+    """This one was up, and no longer is; its link keeps trying by itself."""
 
     master: int
 
 
 @frozen
 class Unreached:
-    """An attempt to reach this one has failed; its link tries on by itself."""
+    """An attempt to reach this one has failed; its link keeps trying by itself."""
 
     master: int
 
 
 @frozen
 class Doubted:
-    """Something says that this one may be gone; C{silent}: it did not answer in time."""
+    """There is a sign that this one may be gone; C{silent}: it did not answer in time."""
 
     master: int
     silent: bool = False
@@ -123,7 +123,7 @@ class Doubted:
 
 @frozen
 class Trusted:
-    """This one was heard."""
+    """This one has answered."""
 
     master: int
 
@@ -140,7 +140,7 @@ class Look:
 
 @frozen
 class Listed:
-    """There are other masters now: these, the one to dial first in front."""
+    """The list of masters has changed: these, the one to dial first in front."""
 
     order: tuple[int, ...]
     home: int | None = None
@@ -182,26 +182,26 @@ class Lose:
 
 @frozen
 class Ask:
-    """Come with a L{Turn} after so many seconds, and not at the time set before."""
+    """Send a L{Turn} after so many seconds; this replaces an earlier L{Ask}."""
 
     seconds: float
 
 
 @frozen
 class Hush:
-    """No L{Turn} any more."""
+    """Send no L{Turn} any more."""
 
 
 @frozen
 class LookLater:
-    """Come with a L{Look} after so many seconds, and not at the time set before."""
+    """Send a L{Look} after so many seconds; this replaces an earlier L{LookLater}."""
 
     seconds: float
 
 
 @frozen
 class LookNever:
-    """No L{Look} any more."""
+    """Send no L{Look} any more."""
 
 
 Effect = Dial | Drop | Serve | Lose | Ask | Hush | LookLater | LookNever

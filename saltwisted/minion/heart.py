@@ -1,8 +1,8 @@
 """
-The pulse of a link: when its master is asked whether it is alive and which publish keys it has,
-and what follows from the answer.
+The heartbeat of a link: when its master is asked whether it is alive and which publish keys it has,
+and how the answer is used.
 
-While the link is up, the master is asked every C{Rules.heartbeat} seconds unless it was heard
+While the link is up, the master is asked every C{Rules.heartbeat} seconds unless it sent something
 anyway, at once when the subscription has lost its connection, and soon when keys are wanted.
 """
 
@@ -32,10 +32,9 @@ ASK_WITHIN = 0.5
 
 class Heart:
     """
-    Asks one master for signs of life and for its keys, each time that its one timer says so.
+    Asks one master for signs of life and for its keys, each time that its only timer fires.
 
-    @ivar answered: when the newest question for keys was asked that was answered, in this
-        attempt.
+    @ivar answered: when the newest answered request for keys was sent, in this attempt.
     """
 
     def __init__(

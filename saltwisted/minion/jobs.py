@@ -1,10 +1,9 @@
 """
-Jobs of a minion, from the publication to the return on its way.
+Jobs of a minion, from the publication until the return is sent.
 
-Every job that is taken gets one return: its own, or, when its process died first, one that
-says how. What an earlier daemon has left is taken up at the start: returns on disk, jobs
-whose process is still at work (they are watched until they end), and process files of jobs
-that nobody works on any more.
+Every accepted job gets one return: its own, or, if its process died first, one that says how. At
+the start, what an earlier daemon has left is taken over: returns on disk, jobs whose process still
+works (they are watched until they end), and process files of jobs whose process is gone.
 """
 
 from __future__ import annotations
@@ -47,15 +46,15 @@ Run = Callable[..., Deferred[Any]]
 
 class Jobs(Service):
     """
-    Takes jobs, and sees to it that each one returns.
+    Accepts jobs, and makes sure that each one returns.
 
     @param executor: runs them.
-    @param returns: sends what comes of them.
-    @param outbox: where returns lie.
+    @param returns: sends their returns.
+    @param outbox: the directory of returns.
     @param run: for the disk.
     @param cachedir: where the process files are.
-    @param minion_id: as whom we return.
-    @param ask: answers what jobs ask besides returning.
+    @param minion_id: the id under which the minion returns.
+    @param ask: answers the requests of jobs, except for returns.
     """
 
     log = Logger()

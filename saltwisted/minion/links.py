@@ -1,10 +1,10 @@
 """
 All masters of one minion: at the same time, or one of them at a time.
 
-A list of masters is Salt's hot-hot: a link to each, all wanted (one master is a list of
-one). With C{master_type: failover} or C{distributed} one link is in use and the others
-stand by, as L{saltwisted.minion.failover} decides. The caller sees no difference.
-Who the masters are may change while we run (L{saltwisted.minion.directory}).
+A list of masters is Salt's hot-hot: a link to each, all wanted (one master is a list of one). With
+C{master_type: failover} or C{distributed} one link is in use and the others stand by, as
+L{saltwisted.minion.failover} decides. The caller sees no difference. The list of masters may change
+at run time (L{saltwisted.minion.directory}).
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Links(Service):
     """
     All masters of one minion.
 
-    @ivar is_alone: whether there is to be no master at all.
-    @ivar links: one per master; those that are not listed any more stay, stopped.
+    @ivar is_alone: whether there must be no master at all.
+    @ivar links: one per master; links of masters that are no longer listed stay, stopped.
     """
 
     log = Logger()
@@ -317,9 +317,9 @@ class Links(Service):
 
 class Standby:
     """
-    Drives L{failover.step}: one link in use, the others started and stopped as it says.
+    Drives L{failover.step}: one link is in use; the others are started and stopped as it says.
 
-    @ivar hooks: for the links; what the daemon hears goes through here.
+    @ivar hooks: for the links; reports to the daemon go through here.
     @ivar serving: the link in use.
     """
 

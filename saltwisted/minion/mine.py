@@ -1,10 +1,10 @@
 """
-The mine: what a minion lets others know, sent to the master from time to time.
+The mine: data that a minion shares with others, sent to the master periodically.
 
-Running the C{mine_functions} is C{mine.update}'s work in a job of its own; here is
-when it runs: at start and every C{mine_interval} minutes, as the scheduler's hidden
-job C{__mine_interval}, by which name Salt lists it. What a module hands over for
-the mine goes to the master by the callable given here.
+C{mine.update} runs the C{mine_functions} in a job of its own; this module decides when: at start
+and every C{mine_interval} minutes, as the scheduler's hidden job C{__mine_interval}, the name under
+which Salt lists it. Data that a module provides for the mine goes to the master through the
+callable given here.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Mine(Service):
 
     @param schedule: the scheduler's L{call <saltwisted.minion.schedule.Scheduler.call>}.
     @param request: sends a load to the master; fires with its answer, or fails.
-    @param minion_id: under whose name.
+    @param minion_id: the id under which it is sent.
     @param enabled: C{mine_enabled}.
     @param interval: C{mine_interval}, in minutes.
     @param return_job: C{mine_return_job}, whether the master sees the job's return.

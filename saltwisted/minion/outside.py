@@ -1,9 +1,9 @@
 """
-What a link needs from outside, as seams, and the usual things behind them.
+What a link needs from outside, as interfaces, and their usual implementations.
 
-L{Outside} is given to every L{saltwisted.minion.connection.MasterLink}; a test puts a
-fake L{Dialer} and a clock there. L{ZeroMQDialer}, L{saltwisted.minion.tcp.TcpDialer} and
-L{resolver} are the real ones.
+L{Outside} is given to every L{saltwisted.minion.connection.MasterLink}; a test puts a fake
+L{Dialer} and a clock there. L{ZeroMQDialer}, L{saltwisted.minion.tcp.TcpDialer} and L{resolver} are
+the real ones.
 """
 
 from __future__ import annotations
@@ -109,16 +109,16 @@ async def no_services(name: str) -> Sequence[Service]:
 @frozen(kw_only=True)
 class Outside:
     """
-    The world, as far as links touch it.
+    The outside world, as far as links use it.
 
     @ivar now: seconds since 1970.
     @ivar dice: for jitter.
     @ivar run: C{run(function, *args)} in a thread.
     @ivar keys: the key file; all masters of a minion share one, as in Salt.
-    @ivar keys_of: the key file of the master of this name, where masters have keys of their
-        own that one signing key vouches for.
-    @ivar services: asks for SRV records.
-    @ivar kept: remembers the masters that a cluster has told us of; C{None}: they do not matter.
+    @ivar keys_of: the key file of the master of this name, if masters have keys of their own that
+        one signing key vouches for.
+    @ivar services: looks up SRV records.
+    @ivar kept: stores the masters that a cluster has named; C{None}: they are not used.
     @ivar join: the join token, if an operator gave one.
     @ivar sign_key: the key in C{<master_sign_key_name>.pub}, if there is one.
     """

@@ -1,8 +1,8 @@
 """
-What comes in over a link's subscription: read, opened, or kept until its key is here.
+What arrives over a link's subscription: read, opened, or kept until its key is here.
 
-What a publication must be to be believed and run is in L{saltwisted.minion.subscriber}. Here is
-what to do about one that does not open: its key may be on the way, or somebody makes noise.
+L{saltwisted.minion.subscriber} decides whether a publication is trusted and run. This module
+decides what to do with one that does not open: its key may be on the way, or it is noise.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ DOUBT_EVERY = 60.0
 @frozen(kw_only=True)
 class Wishes:
     """
-    What publications make the link do.
+    What publications request from the link.
 
-    @ivar keys: something is held: get the keys.
+    @ivar keys: a publication is waiting: get the keys.
     @ivar next_key: the master has announced its next publish key: fetch it.
-    @ivar sign_in: the master may have another key than it had: a sign-in tells.
+    @ivar sign_in: the master may have another key than before: sign in to find out.
     """
 
     keys: Callable[[], None]

@@ -1,10 +1,9 @@
 """
 Returns on their way to the master, from the disk until they are acknowledged.
 
-C{worker.jobfiles.Outbox} holds them; this sends them, a few at a time, the oldest first,
-and repeats what was not acknowledged with growing pauses, for ever. Any answer
-that the channel can open is an acknowledgement, as for stock. Of what waits only the
-names are in memory.
+C{worker.jobfiles.Outbox} stores them. This module sends them, a few at a time, the oldest first,
+and repeats unacknowledged ones with growing pauses, for ever. Any answer that the channel can open
+is an acknowledgement, as with stock. Only the names of waiting returns are in memory.
 """
 
 from __future__ import annotations
@@ -62,8 +61,8 @@ class Returns(Service):
     """
     Sends returns until they are acknowledged.
 
-    @param outbox: where they are.
-    @param send: to a master.
+    @param outbox: the directory of returns.
+    @param send: sends one to a master.
     @param run: for the disk.
     @param dice: for the pauses.
     @param pause: seconds before the first repetition, least and most (C{return_retry_timer},

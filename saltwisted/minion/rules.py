@@ -1,8 +1,8 @@
 """
 When to dial a master, when to wait, and what a link is worth: the pure half of a connection.
 
-L{step} is the whole rule book, a table from (state, event) to (state, effects).
-It knows no clock, socket or dice; L{saltwisted.minion.connection.MasterLink} drives it.
+L{step} has all rules, as a table from (state, event) to (state, effects). It knows no clock, socket
+or dice; L{saltwisted.minion.connection.MasterLink} drives it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ GROWTH = 1.2
 
 
 class State(Enum):
-    """Where a link stands."""
+    """The state of a link."""
 
     IDLE = "idle"
     RESOLVING = "resolving"
@@ -38,16 +38,16 @@ class State(Enum):
 @frozen(kw_only=True)
 class Rules:
     """
-    Salt's options for all this, in seconds, and some of our own.
+    Salt's options for this, in seconds, and some of our own.
 
-    @ivar rejected_wait: how long a rejected minion waits at most between two questions.
-    @ivar first: the first wait after a failure; doubled up to C{most} where the master answers,
-        but wrongly, and up to C{silence} where nobody answers: that attempt has lasted long
-        enough by itself, and who comes back must be found within seconds.
+    @ivar rejected_wait: how long a rejected minion waits at most between two attempts.
+    @ivar first: the first wait after a failure; doubled up to C{most} if the master answers, but
+        wrongly, and up to C{silence} if nobody answers: that attempt has lasted long enough by
+        itself, and a master that comes back must be found within seconds.
     @ivar heartbeat: between two heartbeats to a master that answers them with its keys.
     @ivar slow_heartbeat: the same for a stock master, for which each costs milliseconds.
-    @ivar suspect_timeout: for a heartbeat that is asked because the subscription's connection has
-        ended: of a master that has gone no more than this is expected.
+    @ivar suspect_timeout: for a heartbeat that is sent because the subscription's connection has
+        ended: a master that is gone is not given more time.
     @ivar misses: heartbeats in a row that may fail before the link starts over.
     """
 
@@ -90,7 +90,7 @@ class Rules:
 @frozen(kw_only=True)
 class Standing:
     """
-    All that the rules remember about a link.
+    Everything that the rules remember about a link.
 
     @ivar reason: why it is not up, in a word or a sentence.
     @ivar failures: failed attempts in a row.
@@ -113,7 +113,7 @@ class Start:
 
 @frozen
 class Stop:
-    """The daemon does not want it any more."""
+    """The daemon no longer wants this master."""
 
 
 @frozen
@@ -138,11 +138,11 @@ class SignedIn:
 @frozen
 class Denied:
     """
-    The master said no for now.
+    The master has refused for now.
 
     @ivar reason: as in L{NotYet}.
-    @ivar held: whether it kept the answer for a while, as ours does for a pending key: then the
-        next question may follow at once.
+    @ivar held: whether it delayed the answer for a while, as ours does for a pending key: then the
+        next attempt may follow at once.
     """
 
     reason: str
@@ -158,7 +158,9 @@ class Distrusted:
 
 @frozen
 class Failed:
-    """No answer, or a broken one; C{answered}: the master is there, but this did not help."""
+    """
+    There was no answer, or an invalid one; C{answered}: the master is there, but this did not help.
+    """
 
     reason: str
     answered: bool = False
@@ -166,7 +168,7 @@ class Failed:
 
 @frozen
 class Prepared:
-    """A request went there and back under the session key."""
+    """A request and its answer were exchanged under the session key."""
 
 
 @frozen
@@ -176,7 +178,7 @@ class Heard:
 
 @frozen
 class Missed:
-    """A heartbeat was not; C{lost}: the subscription's connection has ended as well."""
+    """A heartbeat was not answered; C{lost}: the subscription's connection has ended as well."""
 
     lost: bool = False
 
@@ -224,15 +226,15 @@ class Prepare:
 
 @frozen
 class Announce:
-    """Tell everybody that the link is up; start the heartbeat."""
+    """Report that the link is up; start the heartbeat."""
 
 
 @frozen
 class Withdraw:
     """
-    Tell everybody that it is no longer.
+    Report that the link is no longer up.
 
-    @ivar is_meant: we ended it, since another master is in use or the minion stops.
+    @ivar is_meant: whether we ended it, because another master is in use or the minion stops.
     """
 
     reason: str
@@ -241,22 +243,22 @@ class Withdraw:
 
 @frozen
 class Fail:
-    """Tell everybody that an attempt has come to nothing."""
+    """Report that an attempt has failed."""
 
 
 @frozen
 class Doubt:
-    """Tell everybody that the master did not answer this time."""
+    """Report that the master did not answer this time."""
 
 
 @frozen
 class Trust:
-    """Tell everybody that it was heard."""
+    """Report that it has answered."""
 
 
 @frozen
 class Close:
-    """Let go of all sockets."""
+    """Close all sockets."""
 
 
 @frozen
@@ -268,7 +270,7 @@ class Wait:
 
 @frozen
 class Complain:
-    """An operator must act: say so, once in a while."""
+    """An operator must act: report it, at limited intervals."""
 
     reason: str
 

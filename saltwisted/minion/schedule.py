@@ -1,10 +1,10 @@
 """
-The scheduler of a minion: looks at its entries when one is due, and starts jobs.
+The scheduler of a minion: checks its entries when one is due, and starts jobs.
 
-The entries and what has become of them are a C{domain/schedulebook.py}, as a master has one too.
-How a job runs, where its return goes and how the schedule is saved are callables of the role.
-The entries are those of the configuration (with what was added at run time)
-and of the pillar; the configuration wins. Reactor thread, never blocks.
+The entries and their history are a C{domain/schedulebook.py}, as on a master. The role provides
+callables that run a job, route its return and save the schedule. The entries are those of the
+configuration (with those added at run time) and of the pillar; the configuration wins. Reactor
+thread, never blocks.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ class Scheduler(Service):
     @param fire_event: C{fire_event(tag, data)} on the minion's bus.
     @param returner: C{schedule_returner} of the configuration.
     @param offset: the offset of the local time zone (C{+0100}), for metadata.
-    @param runtime: seconds that nobody sets, those of sleep too; the clock's own without.
+    @param runtime: seconds of a clock that nobody sets and that also counts sleep; by default that
+        of the clock.
     """
 
     log = Logger()

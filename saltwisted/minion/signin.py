@@ -1,11 +1,10 @@
 """
-The sign-in of one link: ask, judge the answer, remember the master, fill the session; and sign-ins
-of a link that is up already.
+The sign-in of one link: it asks, checks the answer, remembers the master and fills the session;
+also sign-ins of a link that is up already.
 
-The bytes and the judgement are in L{saltwisted.wire.handshake}. Here are the
-repetitions of Salt (C{auth_timeout} times C{auth_tries}), the key file, and the
-translation of everything that can go wrong into an event of the rule book, in
-words that tell an operator what to do.
+L{saltwisted.wire.handshake} has the bytes and the checks. This module has the repetitions of Salt
+(C{auth_timeout} times C{auth_tries}), the key file, and the translation of every possible error
+into an event of the rules, in words that tell an operator what to do.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ REOPEN_EVERY = 5.0
 
 class SignInTalk:
     """
-    Signs in to one master, as often as it is asked to.
+    Signs in to one master, as often as requested.
 
     @ivar publish_port: where to subscribe, after the first success.
     """
@@ -198,8 +197,8 @@ def forget(waiting: Deferred[Any]) -> None:
 
 class SignInAgain:
     """
-    New sign-ins on a living link: who asks while one runs shares it, and what strangers can cause
-    is no more often than a master can bear.
+    New sign-ins on a living link. Callers share a sign-in that is in progress, and sign-ins that
+    strangers can cause are limited to a rate that a master can bear.
     """
 
     def __init__(self, reactor: IReactorTime, begin: Callable[[], bool]) -> None:

@@ -1,23 +1,21 @@
 """
-Publications: is it from my master, is it for me, have I seen it?
+Publications: whether one is from my master, whether it is for me, whether I have seen it.
 
-A L{Subscriber} serves all masters of one minion. Each publication goes through:
-the master's signature (always, once the master's key is known; stock minions
-check it only when told to), the publish key, the job's shape, replay, target.
-What is left is handed to C{on_job(job, source)} exactly once per jid, in the
-reactor thread; C{job} is a L{saltwisted.wire.publication.Job}, C{source} whatever
-the connection gave (a L{saltwisted.minion.connection.MasterLink}).
+A L{Subscriber} serves all masters of one minion. Each publication is checked for the master's
+signature (always, once the master's key is known; stock minions check it only if configured), the
+publish key, the job's form, replay, and target. What passes is given to C{on_job(job, source)}
+exactly once per jid, in the reactor thread; C{job} is a L{saltwisted.wire.publication.Job},
+C{source} whatever the connection provided (a L{saltwisted.minion.connection.MasterLink}).
 
-Replay (T-REPLAY-1). A job that was handed out is written to disk first, so a
-recorded publication does nothing a second time, through another master or
-after a restart. Jids are times: one that lies more than C{window} seconds behind
-the newest job is refused as well, even if it was never seen here; so is one
-below the oldest that is still remembered. A newest jid more than C{window} ahead of
-our own clock does not count, so that one job from a master with a wrong clock does not
-shut out those that follow. Salt's C{serial}, where a master sends it, must grow for
-as long as its publish key lives.
+Replay (T-REPLAY-1). A job is written to disk before it is run, so a recorded publication has no
+effect a second time, through another master or after a restart. Jids are times: one that is more
+than C{window} seconds older than the newest job is refused as well, even if it was never seen here;
+so is one below the oldest that is still remembered. A newest jid more than C{window} ahead of our
+own clock does not count, so that one job from a master with a wrong clock does not block the
+following ones. Salt's C{serial}, if a master sends it, must grow for as long as its publish key
+lives.
 
-Not here: deciding to sign in again (L{saltwisted.minion.connection}), running jobs.
+L{saltwisted.minion.connection} decides when to sign in again; other modules run jobs.
 """
 
 from __future__ import annotations
@@ -76,11 +74,11 @@ def jid_time(jid: str) -> float | None:
 
 class Seen:
     """
-    Which jobs were handed out, in memory and on disk.
+    Which jobs were run, in memory and on disk.
 
-    A source is a master by its configured name. Lines are C{j <jid> <source>} for a job,
-    C{s <key> <number>} for a serial, C{f <seconds>} for the floor: the time of the newest
-    job that was forgotten again.
+    A source is a master by its configured name. Lines are C{j <jid> <source>} for a job, C{s <key>
+    <number>} for a serial, C{f <seconds>} for the floor: the time of the newest job that was
+    forgotten again.
     """
 
     def __init__(
@@ -201,9 +199,9 @@ def _digest(text: str) -> str:
 
 class Subscriber:
     """
-    Judges publications and hands out jobs.
+    Checks publications and hands out jobs.
 
-    @ivar counters: what became of publications, by a word.
+    @ivar counters: the results of publications, by a word.
     """
 
     log = Logger()

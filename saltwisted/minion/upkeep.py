@@ -1,9 +1,9 @@
 """
 The upkeep of a link: its sign-ins, its publish keys, and its signs of life.
 
-L{Heart}, L{Publications} and L{SignInAgain} do one thing each and do not know of each other. Here
-is what one asks of another: a publication that does not open wants keys, keys come from a sign of
-life or a sign-in, and after either what was held is read again.
+L{Heart}, L{Publications} and L{SignInAgain} do one thing each and do not know each other. This
+module connects them: a publication that does not open needs keys, keys come from a sign of life or
+a sign-in, and after either, waiting publications are read again.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ cause. That costs it no RSA, unlike a sign-in."""
 @frozen
 class Live:
     """
-    How a link is at the moment.
+    The present state of a link.
 
-    @ivar link: itself; jobs come from it.
-    @ivar attempt: the one that counts.
-    @ivar standing: where the rules say that it stands.
+    @ivar link: the link itself, from which jobs come.
+    @ivar attempt: the current attempt.
+    @ivar standing: its state according to the rules.
     """
 
     link: Any

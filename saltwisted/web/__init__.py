@@ -1,6 +1,6 @@
 """
-What a master shows by HTTP: the API with the words of Salt's rest_cherrypy, metrics and health.
+The HTTP interface of a master: the API with the words of Salt's rest_cherrypy, metrics and health.
 
-It asks the master by the table of operations, as the control socket does, and decides nothing
-about rights.
+It uses the master's table of operations, as the control socket does, and makes no decisions about
+rights.
 """

@@ -1,8 +1,9 @@
 """
-C{/metrics}, C{/livez} and C{/readyz} on the port of the HTTP API, where C{metrics: {api: true}}.
+C{/metrics}, C{/livez} and C{/readyz} on the port of the HTTP API, if C{metrics: {api: true}}.
 
-Health is told to everybody, as on the port of its own. The figures name functions and perhaps
-minions, and this port is for many: they need a session, unless C{stats_disable_auth} is set.
+Everybody may see the health, as on the separate port. The figures contain names of functions and
+possibly minions, and this port is for many users: they need a session, unless C{stats_disable_auth}
+is set.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
 Logins of browsers at an OpenID Connect provider: the way there and the way back.
 
-What comes of it is a session as C{/login} makes it, in the same cookie.
+The result is a session like one of C{/login}, in the same cookie.
 """
 
 from __future__ import annotations

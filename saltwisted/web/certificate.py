@@ -1,9 +1,9 @@
 """
-What the API shows to clients: files of the site, a certificate of the cluster's authority, or one
-that nobody vouches for.
+The certificate of the API: the site's own files, a certificate of the cluster's authority, or a
+self-signed one.
 
-A certificate of the authority lasts for weeks and is made anew in time, when this machine has
-another address, and at once when there is another authority. Connections that are there go on.
+A certificate of the authority lasts for weeks. It is replaced in time, when this machine has
+another address, and at once when there is another authority. Existing connections continue.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _DAY = 86_400.0
 
 @frozen
 class Pair:
-    """A certificate, and that of who vouches for it."""
+    """A certificate, and that of its signer."""
 
     own: x509.Certificate
     authority: x509.Certificate
@@ -82,10 +82,10 @@ class Pair:
 @implementer(IOpenSSLServerConnectionCreator)
 class Certificate:
     """
-    Of one API.
+    The certificate of one API.
 
-    @ivar pair: what is shown, where the cluster's authority vouches for it.
-    @ivar fingerprint: of what is shown, where nobody does.
+    @ivar pair: what is shown, if the cluster's authority signs it.
+    @ivar fingerprint: the fingerprint of the certificate, if nobody signs it.
     """
 
     log = Logger()

@@ -1,5 +1,5 @@
 """
-Doing what chunks of low state ask for, by the master's table of operations.
+Executes chunks of low state through the master's table of operations.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Operations(Protocol):
 
 
 class Config(Protocol):
-    """Those of the master's options that count here; a reload may change them."""
+    """The master's options that are used here; a reload may change them."""
 
     @property
     def netapi_enable_clients(self) -> Collection[Any]: ...
@@ -43,10 +43,10 @@ class Config(Protocol):
 @define
 class Done:
     """
-    What a chunk gave.
+    The result of a chunk.
 
     @ivar values: one, or one for each minion of a batch.
-    @ivar silent: minions that did not answer. What stands for them in a value says so.
+    @ivar silent: minions that did not answer. The value that stands for them says so.
     """
 
     values: list[Any] = field(factory=list)
@@ -58,7 +58,7 @@ async def _nothing(item: Any) -> None:
 
 
 class Chunks:
-    """Runs chunks for whoever sends them."""
+    """Runs chunks for their sender."""
 
     def __init__(
         self,

@@ -1,9 +1,9 @@
 """
-Events for many listeners: each is made into JSON once, in pieces when it is large, and given to
+Events for many listeners: each is converted to JSON once, in pieces if it is large, and sent to
 those who may see it.
 
-A listener that does not read what it gets is hung up on, so that what waits for it stays small;
-what waits for several of them is in memory once.
+A listener that does not read is disconnected, so that its queue stays small; data in several queues
+is in memory once.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Framing = Callable[[str, bytes], bytes]
 
 
 class Line(Protocol):
-    """How a listener gets what he listens to."""
+    """How a listener gets events."""
 
     @property
     def framing(self) -> Framing:
@@ -70,10 +70,11 @@ class Line(Protocol):
 @define(eq=False)
 class Listener:
     """
-    Somebody who listens.
+    One listener.
 
-    @ivar look: awaited now and then: what he may see now, or C{None} if his session has ended.
-    @ivar heard: gets events as they are, where he is told something else than these.
+    @ivar look: awaited from time to time: what the user may see now, or C{None} if the session has
+        ended.
+    @ivar heard: gets the events themselves, if the client is sent something else.
     """
 
     eyes: Eyes

@@ -18,11 +18,11 @@ from saltwisted.domain.eauth import Token
 @frozen(kw_only=True)
 class Session:
     """
-    Who has logged in.
+    A logged-in user.
 
     @ivar word: the token, which is also the session's id.
-    @ivar by_cookie: whether a browser has sent it by itself.
-    @ivar by_bearer: whether it stands for a provider's token that came with this very request.
+    @ivar by_cookie: whether the browser sent it by itself.
+    @ivar by_bearer: whether it stands for a provider's token in this very request.
     """
 
     word: str = field(repr=False)
@@ -34,17 +34,17 @@ class Session:
 @define(kw_only=True)
 class Exchange:
     """
-    What is asked, and what is to be said beside the answer.
+    A request, and the additional data of its answer.
 
     @ivar method: C{HEAD} is C{GET} here.
     @ivar parts: of the path, decoded, behind the endpoint's own name.
     @ivar query: name to its last value.
-    @ivar headers: name in small letters to its value; of several the first.
+    @ivar headers: name in lower case to its value; the first of several.
     @ivar address: where it comes from.
     @ivar body: read when the client may send one.
     @ivar request: Twisted's, for an endpoint that streams.
-    @ivar understand: what a body means, for an endpoint that does not have it read.
-    @ivar answer_headers: that go with whatever answer there is.
+    @ivar understand: parses a body, for an endpoint that does not have it parsed.
+    @ivar answer_headers: the headers of any answer.
     @ivar cookies: whole values of C{Set-Cookie}.
     """
 
@@ -77,7 +77,7 @@ class Exchange:
 @frozen(kw_only=True)
 class Answer:
     """
-    @ivar value: to be shown in the form that the client accepts.
+    @ivar value: shown in the format that the client accepts.
     @ivar content: bytes instead, of C{content_type}.
     """
 
@@ -95,15 +95,16 @@ Handler = Callable[[Exchange], Awaitable[Answer]]
 @frozen(kw_only=True)
 class Endpoint:
     """
-    What is behind the first word of a path.
+    The handler of the first word of a path.
 
-    @ivar methods: by name; C{HEAD} and C{OPTIONS} are everybody's.
+    @ivar methods: by name; C{HEAD} and C{OPTIONS} always exist.
     @ivar guarded: whether a session is needed, for all methods.
-    @ivar guarded_methods: those that need one where others do not; before a body is read.
+    @ivar guarded_methods: those that need a session if others do not; checked before a body is
+        read.
     @ivar depth: how many more parts a path may have.
-    @ivar reads: whether a body is understood; else it is left as it is.
+    @ivar reads: whether a body is parsed; otherwise it is left as it is.
     @ivar plain: whether the answer is not negotiated: bytes, or a stream.
-    @ivar fields: what may stand behind the question mark of C{GET}; C{None}: anything.
+    @ivar fields: the allowed query parameters of C{GET}; C{None}: anything.
     @ivar browsers: whether a browser gets this answer, and not the page of an app.
     """
 

@@ -1,10 +1,11 @@
 """
-C{/livez} and C{/readyz}: for HAProxy, Kubernetes and whoever else sends minions and users here.
+C{/livez} and C{/readyz}: for HAProxy, Kubernetes and other programs that send minions and users
+here.
 
-C{/livez} is answered for as long as the reactor turns: to start a master again that waits for
-others would not help it. C{/readyz} is 200 while minions are served, and else 503; the text says
-why. A master that serves with something missing (a disk that refuses) is ready: its minions have
-nowhere better to go, unless another node takes them, and that is for an alert to say.
+C{/livez} answers as long as the reactor runs: restarting a master that waits for others would not
+help. C{/readyz} is 200 while minions are served, and 503 otherwise; the text says why. A master
+that serves with a problem (a disk that refuses) is ready: its minions have nowhere better to go,
+unless another node takes them, and an alert should report the problem.
 """
 
 from __future__ import annotations

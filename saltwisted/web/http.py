@@ -1,8 +1,10 @@
 """
-HTTP/1.1 with limits: how long a request may take to come, how large it may be, how many there are.
+HTTP/1.1 with limits: how long a request may take to arrive, how large it may be, how many there
+are.
 
-Twisted's own reads forms and files out of bodies before anybody is asked, and takes bodies of any
-length; here neither happens. A client that is slow or large is answered and hung up on.
+Twisted's own code parses forms and files in bodies before anything can refuse the request, and
+accepts bodies of any length; here neither happens. A client that is slow or sends too much gets an
+answer and is disconnected.
 """
 
 from __future__ import annotations
@@ -37,13 +39,13 @@ HEADERS = 50
 
 class ApiRequest(Request):
     """
-    One request; L{process} hands it over when it is whole.
+    One request; L{process} passes it on when it is complete.
 
-    @ivar query: what is behind the question mark.
-    @ivar who: the user who asks, when that is known; for the log.
-    @ivar refused: whether it has its answer before it was whole.
-    @ivar came: bytes of its body.
-    @ivar began: when it was whole, by the reactor's clock.
+    @ivar query: the query string.
+    @ivar who: the user, if known; for the log.
+    @ivar refused: whether it was answered before it was complete.
+    @ivar came: received bytes of its body.
+    @ivar began: when it was complete, by the reactor's clock.
     """
 
     channel: Any

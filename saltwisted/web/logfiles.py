@@ -1,9 +1,9 @@
 """
-Files of the API's own to which is appended: C{log_access_file} and C{log_error_file}.
+Append-only files of the API: C{log_access_file} and C{log_error_file}.
 
-In the first stands a line for each request, as web servers write it, in the second what went wrong,
-as CherryPy writes it. Never what is behind the question mark, nor a header that proves somebody: a
-token in a log is one that everybody has who reads it.
+The first has a line for each request, as web servers write it; the second has errors, as CherryPy
+writes them. Neither contains a query string, nor a header with credentials: a token in a log is
+known to everybody who reads it.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class AccessLog(LogFile):
 
 
 class ErrorLog(LogFile):
-    """What went wrong on the side of the server, and when it began and ended."""
+    """Errors of the server, and when it started and ended."""
 
     def __init__(self, path: str) -> None:
         super().__init__("log_error_file", path)
@@ -111,7 +111,7 @@ class ErrorLog(LogFile):
 
 class Journal:
     """
-    What becomes of requests, for whoever has asked to have it kept.
+    The results of requests, for those who want them recorded.
 
     @ivar traffic: how much there was.
     @ivar parts: the files that are open while the API listens.

@@ -1,9 +1,9 @@
 """
-The port for C{/metrics}, C{/livez} and C{/readyz}, where it is one of its own.
+The port for C{/metrics}, C{/livez} and C{/readyz}, if it is a separate one.
 
-Anybody who reaches it may ask, so it gives nobody room: no bodies, few connections and none for
-long. When all places are taken, the oldest connection goes: who connects and says nothing does not
-keep a health check out.
+Anybody who can reach it may ask, so the resources are limited: no bodies, few connections, and none
+for long. When all slots are in use, the oldest connection is closed: a client that connects and
+sends nothing does not block a health check.
 """
 
 from __future__ import annotations
@@ -31,9 +31,7 @@ LIFE = 20.0
 
 
 class Asked(Request):
-    """
-    The one request of a connection, without a body: what comes as one ends the connection.
-    """
+    """The one request of a connection, without a body: a body ends the connection."""
 
     _ended = False
 
@@ -103,7 +101,7 @@ class _Place(ProtocolWrapper):
 
 
 class Places(WrappingFactory):
-    """As many connections as there are places; a new one takes the oldest's."""
+    """As many connections as there are slots; a new one replaces the oldest."""
 
     protocol = _Place
     noisy = False

@@ -1,8 +1,8 @@
 """
-C{/metrics}: what is measured, as Prometheus reads it.
+C{/metrics}: the measurements, in the format of Prometheus.
 
-The text is written piece by piece, a turn of the reactor each, and once for all who ask within a
-second: however many ask, and however many series there are, others are not kept waiting.
+The text is written in pieces, one per turn of the reactor, and once for all clients within a
+second. So however many clients and series there are, nothing else is delayed.
 """
 
 from __future__ import annotations
@@ -78,10 +78,10 @@ def of_the_process() -> list[Family]:
 
 class Telemetry:
     """
-    What a master tells of itself. It lives as long as the daemon, while members of a cluster that
-    are shown in it come and go.
+    What a master measures about itself. It lives as long as the daemon, while the cluster members
+    that appear in it come and go.
 
-    @param in_thread: calls a function in a thread, and gives a Deferred.
+    @param in_thread: calls a function in a thread, and returns a Deferred.
     @ivar counted: what the port that serves it has counted.
     """
 

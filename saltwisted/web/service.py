@@ -1,5 +1,5 @@
 """
-The API as a part of a master: listens, and hangs up at the end.
+The API as a part of a master: listens, and closes its connections at the end.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """
-From a request to its answer: who may come, who it is, what it carries, who answers, in which form.
+From a request to its answer: who may connect, who the user is, what the request contains, who
+answers, and in which format.
 
-The order is that of Salt's rest_cherrypy but for one thing: whether the client can read the answer
-is looked at before anything is done. Endpoints are in L{saltwisted.web.endpoints} and beside it.
+The order is that of Salt's rest_cherrypy with one exception: whether the client can read the answer
+is checked before anything is done. Endpoints are in L{saltwisted.web.endpoints} and its neighbours.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class Sessions(Protocol):
 
 
 class Bearers(Protocol):
-    """Who sends a token of somebody else's; see L{saltwisted.master.provider.Provider}."""
+    """Checks tokens of other issuers; see L{saltwisted.master.provider.Provider}."""
 
     async def bearer(self, text: str, source: str) -> str:
         """
@@ -495,7 +496,7 @@ class Site:
 
 @implementer(IPushProducer)
 class Sending:
-    """A large answer, given as fast as the client reads it."""
+    """A large answer, sent as fast as the client reads it."""
 
     def __init__(self, reactor: Any, request: Any, content: Collection[bytes]) -> None:
         self._reactor = reactor

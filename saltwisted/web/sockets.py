@@ -1,8 +1,8 @@
 """
-C{/ws}: events by web socket, as rest_cherrypy tells them.
+C{/ws}: events over a web socket, as in rest_cherrypy.
 
-What is asked is judged here; the protocol itself is that of L{saltwisted.web.talking}, whose
-library is loaded when the first client comes.
+The request is checked here. The protocol itself is in L{saltwisted.web.talking}, whose library is
+loaded when the first client connects.
 """
 
 from __future__ import annotations

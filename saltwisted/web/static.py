@@ -1,8 +1,9 @@
 """
-Files for browsers: the page of C{app}, and what is below C{static}. SaltGUI is served so.
+Files for browsers: the page of C{app}, and everything below C{static}. SaltGUI is served in this
+way.
 
-A name from a path is looked up below one directory and nowhere else. Whatever is not served is the
-same C{404}, whether or not it is there.
+A name from a path is looked up below one directory and nowhere else. Everything that is not served
+gives the same C{404}, whether or not it exists.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ InThread = Callable[..., Awaitable[Any]]
 
 
 class StaticFiles:
-    """What the options name."""
+    """The files that the options name."""
 
     def __init__(self, options: ApiOptions, in_thread: InThread) -> None:
         """

@@ -1,9 +1,9 @@
 """
 A conversation with one client of C{/ws}.
 
-Frames are autobahn's. Around it is what makes a bad client harm only itself: little of what comes
-is looked at in one turn, all that goes out waits in one place, which has a bound, and every
-connection has an end.
+Frames are autobahn's. The code around it makes sure that a bad client harms only itself: little
+input is processed in one turn, all output waits in one bounded queue, and every connection has a
+time limit.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _unheard(event: Any) -> None:
 
 
 class Speaker(WebSocketServerProtocol):
-    """The library's side: tells its L{Talk} what it hears."""
+    """The library's side: passes what it receives to its L{Talk}."""
 
     log = Logger(observer=_unheard)
     talk: Talk

@@ -1,5 +1,5 @@
 """
-How much has been asked and answered, by the names that CherryPy has for it (C{collect_stats}).
+Counts of requests and answers, by CherryPy's names (C{collect_stats}).
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Traffic:
-    """Of one API since its start."""
+    """The counts of one API since its start."""
 
     def __init__(self, began: float) -> None:
         self._began = began

@@ -20,7 +20,7 @@ FIRST = 4
 
 
 class Turns:
-    """However many requests have long work, minions wait for one portion of it."""
+    """However many requests have long work, minions wait for only one portion of it."""
 
     def __init__(self, reactor: Any) -> None:
         self._cooperator = Cooperator(
