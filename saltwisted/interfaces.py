@@ -114,10 +114,7 @@ class IPillarSource(Protocol):
         pillarenv: str | None,
         override: Mapping[str, Any] | None,
     ) -> Awaitable[Mapping[str, Any]]:
-        """
-        Compile the pillar of one minion, or return a cached one; errors are in C{_errors}, as in
-        Salt.
-        """
+        """The pillar of one minion, compiled or cached; errors are in C{_errors}, as in Salt."""
 
 
 # -- the cluster (docs/adr/005-cluster-seams.md)
@@ -186,10 +183,7 @@ class ILog(Protocol):
         """How far each stream is on disk."""
 
     def floor(self) -> Mapping[Any, int]:
-        """
-        Up to where entries are no longer kept one by one: a node that knows less needs the whole
-        state.
-        """
+        """Up to where entries are merged into the state, which a node that knows less needs."""
 
     def forgotten(self) -> Mapping[Any, int]:
         """
@@ -224,10 +218,7 @@ class ILog(Protocol):
         """
 
     def on_entries(self, receiver: Callable[[Sequence[Any], str], None]) -> None:
-        """
-        Call C{receiver(entries, source)} when entries are on disk; own entries have the source
-        C{""}.
-        """
+        """Call C{receiver(entries, source)} when entries are on disk; C{""} is this node."""
 
     def state(self) -> tuple[Mapping[Any, int], Iterator[tuple[str, Any]]]:
         """
@@ -344,9 +335,7 @@ class IVoucher(Protocol):
     """Who else lets a minion in, besides the site's rules."""
 
     def pre_accepted(self, auth: Any) -> bool:
-        """
-        Whether a token vouches for this sign-in (L{saltwisted.wire.commands.Auth}); uses the token.
-        """
+        """Whether a token vouches for a L{saltwisted.wire.commands.Auth}; uses the token."""
 
 
 class ISecrets(Protocol):
@@ -429,15 +418,11 @@ class IPins(Protocol):
         """
 
     def again(self, generation: str) -> Awaitable[Any]:
-        """
-        The file server for a run that is continued: over the commits of its generation, or an
-        error.
-        """
+        """The file server for a continued run: over the commits of its generation, or an error."""
 
     def follow(self, jid: str, fun: Any, generation: str) -> Awaitable[None]:
         """
-        A job is a step of a run on this generation, and runs on its commits; called before
-        L{facts}.
+        A job is a step of a run on this generation, and runs on its commits; before L{facts}.
 
         @raises DeniedError: they are not available.
         """
@@ -649,8 +634,7 @@ class IOrchestrations(Protocol):
 
     def stop(self, jid: str, user: str) -> Awaitable[Any]:
         """
-        An operator ends a run at once, on whichever node it runs. The work of minions continues
-        there.
+        An operator ends a run at once, on whichever node it runs. The work of minions goes on.
 
         @raises DeniedError: it does not run, or its node cannot be reached.
         @raises TakenOver: another node has it by now.
