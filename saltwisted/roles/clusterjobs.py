@@ -89,6 +89,7 @@ class ClusterJobs:
             stores.counters,
             int(stores.config.return_copies),
             facts.others,
+            stores.crypto_threads.run,
         )
 
     def _forward(self) -> Forward:

@@ -16,15 +16,17 @@ from typing import Any
 from msgpack import Unpacker
 
 from saltwisted.errors import WireError
-from saltwisted.wire.msgpack import WRONG
+from saltwisted.wire.msgpack import LARGE, WRONG
 
-__all__ = ["PIECE", "at_once", "unpacking"]
+__all__ = ["LARGE", "PIECE", "at_once", "in_place", "unpacking"]
 
 PIECE = 16 * 1024
 """Bytes of a run, about; a single text may be longer."""
 LEVELS = 4
 """Containers within containers that are opened; each has to be skipped once more for that."""
 
+_BINARY = {0xC4: 1, 0xC5: 2, 0xC6: 4}
+"""Bytes of the length of binary, by how it begins."""
 _LIST = b"\xdd"
 """How a list of any length may begin; four bytes of its length follow."""
 
@@ -42,6 +44,39 @@ def unpacking(data: bytes, decode: Decode) -> Generator[None, None, Any]:
         return (yield from _value(data, 0, len(data), decode, LEVELS))
     except WRONG as error:
         raise WireError("msgpack") from error
+
+
+def in_place(data: bytes, decode: Decode) -> dict[Any, Any] | None:
+    """
+    A map whose long binary values are left where they lie, as views, and the rest is decoded.
+
+    @return: C{None} if it is no map, or something else in it is long, or it is malformed:
+        C{decode(data)} says which.
+    """
+    head, view = _head(data, 0) if data else None, memoryview(data)
+    if head is None or not head[0]:
+        return None
+    _, count, at = head
+    found: list[Any] = []
+    try:
+        for _ in range(2 * count):
+            width = _BINARY.get(data[at], 0)
+            size = int.from_bytes(view[at + 1 : at + 1 + width], "big")
+            if size > LARGE:
+                at += 1 + width + size
+                found.append(view[at - size : at])
+                continue
+            walker = Unpacker()
+            walker.feed(view[at : at + 2 * LARGE])
+            walker.skip()
+            end = at + walker.tell()
+            found.append(decode(data[at:end]))
+            at = end
+        if at != len(data):
+            return None
+        return dict(zip(found[::2], found[1::2], strict=True))
+    except (IndexError, *WRONG):
+        return None
 
 
 def at_once(steps: Generator[None, None, Any]) -> Any:

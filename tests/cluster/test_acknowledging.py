@@ -8,11 +8,13 @@ from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
+from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.jobs.acknowledging import Acknowledging
 from saltwisted.errors import StoreError
+from saltwisted.stores.jobs.store import stored_form
 
 JID = "20260101000000000000"
 
@@ -26,7 +28,8 @@ class AcknowledgingTests(SynchronousTestCase):
         self.counters: Counter[str] = Counter()
         self.confirm: list[Any] = []
         told = SimpleNamespace(on_confirmed=self.confirm.append)
-        jobs: Any = SimpleNamespace(replica=SimpleNamespace(told=told))
+        known = SimpleNamespace(is_published=lambda jid: False)
+        jobs: Any = SimpleNamespace(replica=SimpleNamespace(told=told), known=known)
         self.returns = Acknowledging(
             self.clock.seconds, "a", jobs, lambda: self.linked, self.counters
         )
@@ -44,6 +47,24 @@ class AcknowledgingTests(SynchronousTestCase):
         self.successResultOf(first)
         self.assertNoResult(second)
         self.assertEqual(self.counters, {"returns:copies-2": 1})
+
+    def test_long(self) -> None:
+        """What a long return says is hashed in a thread, and known as a repeated one then."""
+        hashing: list[Any] = []
+
+        def in_thread(function: Any, *args: Any) -> Deferred[Any]:
+            hashing.append(Deferred())
+            return hashing[-1].addCallback(lambda _: function(*args))
+
+        self.returns._in_thread = in_thread
+        loads = [{"fun": "test.echo", "return": text} for text in ("x", "x" * 100_000)]
+        for load in loads:
+            self.returns.noted(JID, "web1", stored_form(load), "b")
+        known = [self.returns.repeated("web1", load) for load in loads]
+        self.assertEqual((known, len(hashing)), ([JID, None], 1))
+        hashing[0].callback(None)
+
+        self.assertEqual(self.returns.repeated("web1", loads[1]), JID)
 
     def test_slow(self) -> None:
         """Nobody waits for ever: by its time it is acknowledged with one copy."""

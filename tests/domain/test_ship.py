@@ -10,6 +10,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.causality.knowledge import covers
+from saltwisted.domain.replica import giving
 from saltwisted.domain.replica.asking import (
     GRACE_SECONDS,
     WANT_SECONDS,
@@ -231,6 +232,26 @@ class ShipTests(SynchronousTestCase):
         self.assertEqual(a.machine.peers.confirmed_by(entry.stream, entry.number), ["b"])
         self.assertEqual(a.machine.peers.confirmed(), 1)
         self.assertEqual(a.machine.peers.lag("b"), 0)
+
+    def test_packed_once(self) -> None:
+        """What several peers are given at once is packed once, and kept no longer."""
+        a, b, c = self.net("abc")
+        for other in "bc":
+            self.world.link("a", other)
+        self.world.run()
+        packed: list[Any] = []
+
+        def counted(message: Any) -> bytes:
+            packed.append(message)
+            return encode(message)
+
+        self.patch(giving, "encode", counted)
+        for number in (1, 2):
+            a.accept(f"m{number}", 100_000)
+            self.world.run()
+            self.same(a, b, c)
+            self.assertEqual(len(packed), number)
+        self.assertEqual(a.machine._giving._packed, ((), b""))
 
     def test_lacks(self) -> None:
         """Of a peer that is away it is known what it has missed since."""

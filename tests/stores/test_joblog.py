@@ -14,13 +14,18 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from saltwisted.domain.replica.entry import Entry, decode_entries, encode_entries
+from twisted.logger import globalLogPublisher
+
+from saltwisted.domain.replica import entry as entryform
+from saltwisted.domain.replica.entry import Entry, Stream, decode_entries, encode_entries
 from saltwisted.errors import DeniedError, StoreError
 from saltwisted.stores.jobs import check as jobcheck
-from saltwisted.stores.jobs import transaction, writer
+from saltwisted.stores.jobs import entries as jobentries
+from saltwisted.stores.jobs import longpacking, transaction, writer
 from saltwisted.stores.jobs.log import LOST_SECONDS
 from saltwisted.stores.jobs.store import JobStore, LogRows
 from saltwisted.stores.jobs.table import MIGRATIONS, SPAN
+from saltwisted.wire.msgpack import pack_bin
 from tests.stores.support import FolderTestCase, ThreadReactor
 from tests.stores.test_jobs import JID, NEXT, load
 
@@ -118,6 +123,66 @@ class JobLogTests(LogTestCase):
         self.assertGreater(pieces, 10)
         self.assertEqual(self.shown(b), self.shown(a))
         self.assertEqual(b.replica.knowledge(), a.replica.knowledge())
+
+    def test_long(self) -> None:
+        """
+        Of a return of megabytes nothing is packed, unpacked or copied in the thread of the
+        reactor, neither where it arose nor where it comes to; and it is what short ones are.
+        """
+        here: list[int] = []
+
+        def counted(module: Any, name: str) -> None:
+            function = getattr(module, name)
+
+            def count(data: Any) -> Any:
+                made = function(data)
+                if threading.current_thread() is threading.main_thread():
+                    here.append(max(len(each) for each in (data, made) if hasattr(each, "__len__")))
+                return made
+
+            self.patch(module, name, count)
+
+        counted(jobentries, "pack_bin")
+        for module in (entryform, longpacking):
+            counted(module, "unpack_bin")
+        a, b = self.store("a"), self.store("b")
+        told: list[Entry] = []
+        a.replica.told.on_entries(lambda entries, source: told.extend(entries))
+        value = {f"k{number}": [number, "x" * 90] for number in range(20_000)}
+        self.save(a, value=value)
+        self.save(a, "web2", value=True)
+
+        taken = self.get(b.replica.merge(told, "a"))
+        views = [entry.views() for entry in taken]
+
+        self.assertLess(max(here), 1000)
+        self.assertEqual(taken, self.get(a.replica.since({}, 16 * PLENTY)))
+        self.assertEqual(self.shown(b), self.shown(a))
+        self.assertEqual(self.shown(b)[0][1]["web1"]["return"], value)
+        self.assertIs(views[0]["load"].obj, taken[0].body)
+        self.assertEqual(views, [entry.fields() for entry in taken])
+
+    def test_long_and_odd(self) -> None:
+        """A long return that is none is left out and logged, as a short one is."""
+        a = self.store("a")
+        stream = Stream("b", "0" * 16)
+        loads = (pack_bin([1] * 99_999), b"\xc1" * 99_999, pack_bin([1]), pack_bin({"return": 1}))
+        entries = [
+            jobentries.return_entry(stream, number, JID, f"web{number}", 1.0, packed)
+            for number, packed in enumerate(loads, 1)
+        ]
+        said: list[str] = []
+
+        def seen(event: Any) -> None:
+            said.extend([str(event["number"])] if "cannot be read" in str(event) else [])
+
+        globalLogPublisher.addObserver(seen)
+        self.addCleanup(globalLogPublisher.removeObserver, seen)
+        self.get(a.replica.merge(entries, "b"))
+
+        self.assertEqual(sorted(said), ["1", "2", "3"])
+        self.assertEqual(list(self.get(a.returns(JID))), ["web4"])
+        self.assertEqual(a.replica.knowledge()[stream], 4)
 
     def test_gap(self) -> None:
         """An entry that does not follow is left out, and comes later."""

@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.errors import WireError
 from saltwisted.wire import longpack
-from saltwisted.wire.longpack import LEVELS, PIECE, at_once, unpacking
+from saltwisted.wire.longpack import LARGE, LEVELS, PIECE, at_once, in_place, unpacking
 from saltwisted.wire.msgpack import Constant, pack, pack_bin, unpack, unpack_bin
 from tests.laws.test_wire import modest, values
 
@@ -94,6 +94,36 @@ class UnpackingTests(SynchronousTestCase):
             self.assertEqual(in_steps(old), unpack(old))
             self.assertEqual(in_steps(new), unpack(new))
             self.assertEqual(at_once(unpacking(new, unpack_bin)), unpack_bin(new))
+
+    def test_in_place(self) -> None:
+        """
+        A map whose long binary is left where it lies is the same map, whatever is in it; what is
+        long and something else, or no map, is left to who unpacks it whole.
+        """
+        long = b"x" * (LARGE + 1)
+        for short in ({}, {"a": 1, "b": [1, {"c": None}], "d": b"y", "e": 1.5}):
+            for value in ({**short, "load": long}, {"load": long, **short}, {"a": long, "b": long}):
+                data = pack_bin(value)
+                found = in_place(data, unpack_bin)
+                assert found is not None
+
+                self.assertEqual({k: self.as_bytes(data, v) for k, v in found.items()}, value)
+                self.assertEqual(
+                    {k for k, v in found.items() if v.__class__ is memoryview},
+                    {k for k, v in value.items() if v == long},
+                )
+        for other in ([long], long, {"a": "x" * 3 * LARGE}, {"a": [long, long]}, None):
+            self.assertIsNone(in_place(pack_bin(other), unpack_bin))
+        good = pack_bin({"a": 1, "load": long})
+        for bad in (b"", good[:-1], good + b"\x01", b"\x83" + good[1:], b"\x81\xc1" + good[2:]):
+            self.assertIsNone(in_place(bad, unpack_bin))
+
+    def as_bytes(self, data: bytes, value: Any) -> Any:
+        """A view is one of the data, and says what is there."""
+        if value.__class__ is memoryview:
+            self.assertIs(value.obj, data)
+            return bytes(value)
+        return value
 
     def test_deep(self) -> None:
         """Bulk that lies deep is unpacked too, and what is nested too deeply is refused."""

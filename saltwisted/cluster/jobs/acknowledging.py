@@ -10,12 +10,15 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.logger import Logger
 
 from saltwisted.domain.replica.delivery import Acknowledge, Copies, Repeats, load_hash
 from saltwisted.errors import StoreError
 from saltwisted.interfaces import IAcknowledging
 from saltwisted.stores.jobs.store import JobStore, stored_form
+from saltwisted.transports.deferreds import let_go
+from saltwisted.wire.longpack import LARGE
 
 
 class Acknowledging:
@@ -29,7 +32,10 @@ class Acknowledging:
     @param linked: how many others are linked now.
     @param copies: how many nodes must have a return.
     @param members: the other members.
+    @param in_thread: calls a function in a thread.
     """
+
+    log = Logger()
 
     def __init__(
         self,
@@ -40,7 +46,9 @@ class Acknowledging:
         counters: Counter[str],
         copies: int = 2,
         members: Callable[[], Collection[str]] = tuple,
+        in_thread: Callable[..., Deferred[Any]] = maybeDeferred,
     ) -> None:
+        self._in_thread = in_thread
         self._seconds = seconds
         self._node = node
         self._jobs = jobs
@@ -79,10 +87,19 @@ class Acknowledging:
 
     # -- what happens
 
-    def noted(self, jid: str, minion_id: str, load: bytes, node: str) -> None:
+    def noted(self, jid: str, minion_id: str, load: bytes | memoryview, node: str) -> None:
         """A return is on disk here, of a node: it may come again under another jid."""
-        if not self._jobs.known.is_published(jid):
-            self._repeats.remember(minion_id, load_hash(load), jid, node, self._seconds())
+
+        def remember(digest: bytes) -> None:
+            self._repeats.remember(minion_id, digest, jid, node, self._seconds())
+
+        if self._jobs.known.is_published(jid):
+            return
+        if len(load) <= LARGE:
+            remember(load_hash(load))
+        else:
+            hashed = self._in_thread(load_hash, load).addCallback(remember)
+            let_go(hashed, self.log, "a repeated return would not be told from another")
 
     def stored(self, returns: Sequence[tuple[int, str, str]]) -> None:
         """Returns of our own are on disk here: their number, jid and minion."""

@@ -28,7 +28,7 @@ class Returned(NamedTuple):
     jid: str
     minion_id: str
     at: float
-    load: bytes
+    load: bytes | memoryview
     node: str
 
     @property
@@ -66,7 +66,7 @@ class Announcing:
     def put(self, returned: Returned) -> None:
         """Fire its event, now or later."""
         if len(returned.load) <= LARGE:
-            self._fire(returned, unpack_bin(returned.load))
+            self._fire(returned, unpack_bin(bytes(returned.load)))
         elif self._bus.listening(returned.tag):
             self._large.put(returned)
 
@@ -88,5 +88,5 @@ class Announcing:
         self._bus.fire(returned.tag, data, returned.node)
 
 
-def _unpacked(load: bytes) -> Any:
-    return at_once(unpacking(load, unpack_bin))
+def _unpacked(load: bytes | memoryview) -> Any:
+    return at_once(unpacking(bytes(load), unpack_bin))

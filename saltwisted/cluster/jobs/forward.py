@@ -341,8 +341,8 @@ class Forward:
             return
         self._announcing.put(Returned(*self._note_return(entry), entry.stream.node))
 
-    def _note_return(self, entry: Entry) -> tuple[str, str, float, bytes]:
-        fields = entry.fields()
+    def _note_return(self, entry: Entry) -> tuple[str, str, float, bytes | memoryview]:
+        fields = entry.views()
         jid, minion_id, load = fields["jid"], fields["id"], fields["load"]
         self._window.returned(jid, minion_id)
         self._returns.noted(jid, minion_id, load, entry.stream.node)

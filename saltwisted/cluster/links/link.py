@@ -133,7 +133,8 @@ class Bulk(Protocol):
             end = BULK_HEAD.size + size
             if len(self._buffer) < end:
                 return
-            body = bytes(self._buffer[BULK_HEAD.size : end])
+            # One copy: a body may have megabytes
+            body = bytes(memoryview(self._buffer)[BULK_HEAD.size : end])
             del self._buffer[:end]
             self._link.arrivals.body(number, body)
 

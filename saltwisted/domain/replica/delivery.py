@@ -393,7 +393,7 @@ class Copies:
         return Acknowledge(waiting.jid, waiting.minion_id, copies)
 
 
-def load_hash(packed: bytes) -> bytes:
+def load_hash(packed: bytes | memoryview) -> bytes:
     """
     What a return says, without what is new at each attempt.
 

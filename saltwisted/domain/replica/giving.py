@@ -5,13 +5,14 @@ What peers get of a log: own entries at once, entries of other nodes on request.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import is_
 
 from saltwisted.domain.causality.knowledge import joined
 from saltwisted.domain.replica.effects import BATCH_BYTES, Effect, LogView, Read, Send, send
 from saltwisted.domain.replica.entry import Entry, Stream, sized
 from saltwisted.domain.replica.knowledge import advance
 from saltwisted.domain.replica.progress import PeerProgress
-from saltwisted.domain.replica.words import Again, Entries, Hello, Want
+from saltwisted.domain.replica.words import Again, Entries, Hello, Want, encode
 
 WINDOW_BYTES = 1024 * 1024
 """What may be on the way to a peer, not acknowledged."""
@@ -33,6 +34,7 @@ class Giving:
     def __init__(self, node: str, log: LogView) -> None:
         self._node = node
         self._log = log
+        self._packed: tuple[Sequence[Entry], bytes] = ((), b"")
 
     def wanted(self, peer: PeerProgress, message: Want) -> list[Effect]:
         """A peer asks for streams, from where it has them."""
@@ -90,7 +92,9 @@ class Giving:
         if not fresh:
             moved = any(peer.sent.get(stream, 0) != number for stream, number in after.items())
             return self.pump(peer) if moved else []
-        return [*self._give(peer, fresh), *self.pump(peer)]
+        effects = self._give(peer, fresh)
+        self.given()
+        return [*effects, *self.pump(peer)]
 
     def _give(self, peer: PeerProgress, entries: Sequence[Entry]) -> list[Effect]:
         ends = {entry.stream: entry.number for entry in entries}
@@ -101,7 +105,19 @@ class Giving:
         for stream, number in ends.items():
             if peer.wanted.get(stream, 0) <= number:
                 peer.wanted.pop(stream, None)
-        return [send(peer.node, Entries(entries))]
+        return [Send(peer.node, self._pack(entries))]
+
+    def _pack(self, entries: Sequence[Entry]) -> bytes:
+        """Made once for all peers that are given the same, one after the other."""
+        last, packed = self._packed
+        if len(last) != len(entries) or not all(map(is_, last, entries)):
+            packed = encode(Entries(entries))
+            self._packed = entries, packed
+        return packed
+
+    def given(self) -> None:
+        """All have been given what is new: it needs no place any more."""
+        self._packed = (), b""
 
     def push(self, peer: PeerProgress, entries: Sequence[Entry]) -> list[Effect]:
         """Entries that arose here are on disk: give them at once, if there is room on the way."""

@@ -238,6 +238,7 @@ class Shipper:
         if not source:
             for peer in peers.values():
                 effects += self._giving.push(peer, entries)
+            self._giving.given()
         sender = peers.get(source)
         if sender is not None and sender.ready:
             effects.append(self._tell(sender, {entry.stream for entry in entries}))

@@ -12,7 +12,13 @@ from typing import Any
 from twisted.python.failure import Failure
 
 from saltwisted.domain.replica.entry import Entry, Stream
-from saltwisted.stores.jobs.entries import EMPTY, VOID, job_entry, return_entry
+from saltwisted.stores.jobs.entries import (
+    EMPTY,
+    VOID,
+    entry_of_return,
+    job_entry,
+    return_entry,
+)
 from saltwisted.stores.jobs.log import JobLog
 from saltwisted.stores.jobs.table import SPAN
 from saltwisted.stores.jobs.writes import (
@@ -109,6 +115,8 @@ class Delivery:
 
 
 def _entry(write: Write | None, stream: Stream, number: int) -> Entry:
+    if isinstance(write, ReturnWrite) and write.body:
+        return entry_of_return(stream, number, write.row[2], write.body)
     if isinstance(write, ReturnWrite):
         return return_entry(stream, number, *write.row)
     if isinstance(write, JobWrite):

@@ -118,7 +118,20 @@ def return_entry(
 ) -> Entry:
     """The entry of a return."""
     body = pack_bin({"jid": jid, "id": minion_id, "at": at, "load": load})
+    return entry_of_return(stream, number, at, body)
+
+
+def entry_of_return(stream: Stream, number: int, at: float, body: bytes) -> Entry:
+    """The entry of a return whose body is made already."""
     return Entry(stream, number, stamp_at(at), RETURN, body)
+
+
+def return_head(jid: str, minion_id: str, at: float, size: int) -> bytes:
+    """How the body of a return's entry begins, whose load has so many bytes; the load follows."""
+    head = pack_bin({"jid": jid, "id": minion_id, "at": at, "load": b""})
+    width = 1 if size < 256 else 2 if size < 65_536 else 4
+    kind = {1: b"\xc4", 2: b"\xc5", 4: b"\xc6"}[width]
+    return head[: -len(pack_bin(b""))] + kind + size.to_bytes(width, "big")
 
 
 def record_of_return(

@@ -18,17 +18,18 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
 from saltwisted.domain.jid import is_jid
-from saltwisted.domain.replica.entry import Entry, Stream, fields_of
+from saltwisted.domain.replica.entry import Entry, Stream
 from saltwisted.errors import WireError
 from saltwisted.interfaces import ILog
 from saltwisted.stores.jobs.announcements import Announcements, Receiver
 from saltwisted.stores.jobs.book import Book
 from saltwisted.stores.jobs.entries import EMPTY, JOB, RETURN, VOID, Since, read_since
 from saltwisted.stores.jobs.factless import FactlessLog
+from saltwisted.stores.jobs.longpacking import is_return
 from saltwisted.stores.jobs.merging import Merge
 from saltwisted.stores.jobs.streams import JobStreams
 from saltwisted.stores.jobs.table import PUBLISHED, SPAN
-from saltwisted.wire.msgpack import unpack_bin
+from saltwisted.wire.longpack import LARGE
 
 LOST_SECONDS = 60.0
 """How long others wait for what was damaged here, while it is being had back."""
@@ -108,6 +109,8 @@ class JobLog(FactlessLog):
     def merged(self, merge: Merge, changed: Sequence[bool]) -> None:
         """Entries of others are on disk."""
         merge.changed = changed
+        for place in merge.unread:
+            _unread(merge.entries[place], "job entry")
         self.streams.merged(merge.known)
         if merge.entries and not merge.quiet:
             self.told.merged(merge, changed)
@@ -191,22 +194,20 @@ class JobLog(FactlessLog):
         if entry.kind not in (JOB, RETURN):
             return ()
         try:
-            body = fields_of(entry.body)
-            jid, at, load = str(body["jid"]), float(body["at"]), bytes(body["load"])
-            if not is_jid(jid) or not isinstance(unpack_bin(load), dict):
+            body = entry.views()
+            jid, at, load = str(body["jid"]), float(body["at"]), body["load"]
+            if not is_jid(jid) or not isinstance(load, bytes | memoryview):
+                raise WireError("job entry")
+            # A long return is looked at in the writer's thread
+            if (entry.kind == JOB or len(load) <= LARGE) and not is_return(load):
                 raise WireError("job entry")
             if entry.kind == JOB:
                 fun, minions = str(body["fun"]), bytes(body["minions"])
                 self._store.published(jid)
-                return (JOB, number, jid, at, fun, PUBLISHED, load, minions)
+                return (JOB, number, jid, at, fun, PUBLISHED, bytes(load), minions)
             minion_id = str(body["id"])
         except (WireError, KeyError, TypeError, ValueError) as error:
-            self.log.error(
-                "entry {number} of {stream} cannot be read: {error}",
-                number=entry.number,
-                stream=entry.stream,
-                error=str(error),
-            )
+            _unread(entry, str(error))
             return ()
         return (RETURN, number, jid, minion_id, at, load, self._store.is_published(jid))
 
@@ -308,6 +309,15 @@ class JobLog(FactlessLog):
         if number > self.streams.confirmed:
             self.streams.confirmed = number
             self.told.confirmed(number)
+
+
+def _unread(entry: Entry, error: str) -> None:
+    JobLog.log.error(
+        "entry {number} of {stream} cannot be read: {error}",
+        number=entry.number,
+        stream=entry.stream,
+        error=error,
+    )
 
 
 _JobLog: type[ILog] = JobLog  # mypy compares them

@@ -1,5 +1,6 @@
 """
-A return of many megabytes is packed in short turns, so that it delays nobody.
+A return of many megabytes is packed in short turns, and a thread unpacks it in short runs, so that
+it delays nobody.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from twisted.internet.defer import Deferred
 
 from saltwisted.domain.api.packing import packing
 from saltwisted.domain.api.pieces import room_after
-from saltwisted.wire.msgpack import pack_bin
+from saltwisted.errors import WireError
+from saltwisted.wire.longpack import LARGE, at_once, unpacking
+from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 AT_ONCE = 10_000
 """Values that are packed at once, in a millisecond; long texts count as several."""
@@ -44,3 +47,22 @@ async def pack_in_turns(clock: Any, value: Any) -> list[bytes]:
     except RecursionError as error:
         raise TypeError(f"cannot be sent: {error}") from error
     return made
+
+
+def unpacked(load: bytes | memoryview) -> Any:
+    """
+    As L{unpack_bin} unpacks it; of a long one others may have their turn between any two runs. For
+    a thread.
+
+    @raises WireError: not exactly one msgpack value, or too deep.
+    """
+    whole = bytes(load)
+    return unpack_bin(whole) if len(whole) <= LARGE else at_once(unpacking(whole, unpack_bin))
+
+
+def is_return(load: bytes | memoryview) -> bool:
+    """Whether it is what a return is. For a thread, if it is long."""
+    try:
+        return isinstance(unpacked(load), dict)
+    except WireError:
+        return False

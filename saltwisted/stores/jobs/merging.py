@@ -18,6 +18,7 @@ from saltwisted.domain.jobids import precedence
 from saltwisted.domain.replica.entry import Entry, Stream
 from saltwisted.stores.jobs.claims import Claim, Claims
 from saltwisted.stores.jobs.entries import JOB, RETURN
+from saltwisted.stores.jobs.longpacking import is_return, unpacked
 from saltwisted.stores.jobs.table import (
     DERIVED,
     JOB_COLUMNS,
@@ -27,6 +28,7 @@ from saltwisted.stores.jobs.table import (
     job_crc,
     return_crc,
 )
+from saltwisted.wire.longpack import LARGE
 from saltwisted.wire.msgpack import unpack_bin
 
 
@@ -39,6 +41,7 @@ class Merge:
     @ivar known: index to number; written in the same transaction.
     @ivar epoch: the epoch of the file to which the indices belong.
     @ivar after: index to the number that must already be known in the file.
+    @ivar unread: the positions of long returns that are not returns.
     @ivar quiet: rows about which nobody is informed: they were here before, or are history.
     """
 
@@ -49,6 +52,7 @@ class Merge:
     streams: list[tuple[Any, ...]] = field(factory=list)
     known: dict[int, int] = field(factory=dict)
     changed: Sequence[bool] = ()
+    unread: list[int] = field(factory=list)
     source: str = ""
     quiet: bool = False
 
@@ -85,8 +89,9 @@ def merge_rows(
         db.execute("INSERT OR IGNORE INTO streams VALUES (?, ?, ?, 0, 0)", row)
     changed = []
     claimed: list[Claim] = []
-    for row in merge.rows:
-        if not row:
+    merge.unread = [n for n, row in enumerate(merge.rows) if row and not _is_readable(row)]
+    for place, row in enumerate(merge.rows):
+        if not row or place in merge.unread:
             changed.append(False)
         elif row[0] == JOB:
             changed.append(merge_job(db, row[1:], names))
@@ -98,7 +103,7 @@ def merge_rows(
                 claimed.append((jid, minion_id, at, len(load)))
             if not published:
                 derived -= 1
-                _merge_derived(db, derived, record(jid, minion_id, at, unpack_bin(load)))
+                _merge_derived(db, derived, record(jid, minion_id, at, unpacked(load)))
     gone = claims.add(db, claimed) if claimed else set()
     if gone and merge.quiet:
         # It was not lacking: this node had let it go
@@ -108,6 +113,11 @@ def merge_rows(
     for idx, known in merge.known.items():
         db.execute("UPDATE streams SET known = ? WHERE idx = ? AND known < ?", (known, idx, known))
     return changed, derived
+
+
+def _is_readable(row: tuple[Any, ...]) -> bool:
+    """Whether a return is one, if that was not looked at before."""
+    return row[0] != RETURN or len(row[5]) <= LARGE or is_return(row[5])
 
 
 def _merge_return(

@@ -19,8 +19,8 @@ from saltwisted.stores.database import connect, damage, is_corrupt
 from saltwisted.stores.jobs.file import JobFile
 from saltwisted.stores.jobs.listing import Listing, Shown
 from saltwisted.stores.jobs.log import JobLog
+from saltwisted.stores.jobs.longpacking import unpacked
 from saltwisted.stores.jobs.table import SPAN, ids_where, jobs_where, returns_where
-from saltwisted.wire.msgpack import unpack_bin
 
 T = TypeVar("T")
 
@@ -155,7 +155,7 @@ class JobQueries:
 
         def query(db: sqlite3.Connection, bad: list[int]) -> Mapping[str, Mapping[str, Any]]:
             rows = returns_where(db, "WHERE jid = ? ORDER BY id", (jid,), bad)
-            return {minion_id: unpack_bin(load) for _, minion_id, load in rows}
+            return {minion_id: unpacked(load) for _, minion_id, load in rows}
 
         return self.reader.read_rows(query)
 

@@ -22,11 +22,11 @@ from saltwisted.stores.database import is_corrupt
 from saltwisted.stores.jobs.book import Book
 from saltwisted.stores.jobs.entries import record_of_return
 from saltwisted.stores.jobs.file import Counts, JobFile
+from saltwisted.stores.jobs.longpacking import unpacked
 from saltwisted.stores.jobs.streams import JobStreams
 from saltwisted.stores.jobs.transaction import Transaction
 from saltwisted.stores.jobs.writes import AnewWrite, ReturnWrite, Write
 from saltwisted.stores.stall import Stall
-from saltwisted.wire.msgpack import unpack_bin
 
 _BATCH_ROWS = 512
 _BATCH_BYTES = 8 * 1024 * 1024
@@ -251,4 +251,4 @@ class JobWriter:
             if isinstance(write, ReturnWrite) and write.record is None:
                 write.join()
                 jid, minion_id, at, packed = write.row
-                write.record = record_of_return(jid, minion_id, at, unpack_bin(packed))
+                write.record = record_of_return(jid, minion_id, at, unpacked(packed))

@@ -12,6 +12,7 @@ from attrs import define, field
 from twisted.internet.defer import Deferred
 
 from saltwisted.stores.jobs.book import Book
+from saltwisted.stores.jobs.entries import return_head
 from saltwisted.stores.jobs.merging import Merge
 
 
@@ -54,11 +55,13 @@ class ReturnWrite(Write):
     The return of a minion.
 
     @ivar row: jid, minion id, seconds since 1970, packed load.
+    @ivar body: for a long one: the body of its entry, which contains the load.
     @ivar record: for a job that was not published here: its record, derived from this return.
     @ivar pieces: the packed load in pieces, which are not in C{row} yet.
     """
 
     row: tuple[Any, ...]
+    body: bytes = b""
     record: tuple[Any, ...] | None = None
     pieces: list[bytes] = field(factory=list)
 
@@ -66,7 +69,9 @@ class ReturnWrite(Write):
         """Copy the pieces into the row, in the writer's thread, because they may be long."""
         if self.pieces:
             jid, minion_id, at, _ = self.row
-            self.row = (jid, minion_id, at, b"".join(self.pieces))
+            head = return_head(jid, minion_id, at, sum(map(len, self.pieces)))
+            self.body = b"".join((head, *self.pieces))
+            self.row = (jid, minion_id, at, memoryview(self.body)[len(head) :])
             self.pieces = []
 
 
