@@ -293,7 +293,8 @@ class OurMaster(Daemon):
                 raise AssertionError(f"{self.name} ended:\n{self.tail()}")
             client = self.control()
             try:
-                return bool(client.call("status")["pid"] == self.pid)
+                said = client.call("status")
+                return bool(said["pid"] == self.pid and said["serving"])
             except TransportClosed:
                 return False
             finally:

@@ -27,9 +27,10 @@ from saltwisted.domain.git.signing import called, sentence
 from saltwisted.domain.git.trees import changed
 from saltwisted.errors import RemoteError
 from saltwisted.master.gitcopies import Copies, key_of
+from saltwisted.master.gitfirst import BESIDE
 from saltwisted.stores.git.objects import Repository
 from saltwisted.stores.git.source import GitFiles
-from saltwisted.transports.deferreds import all_within, let_go
+from saltwisted.transports.deferreds import let_go
 from saltwisted.words import listed
 
 FETCH_ENTRY = "saltwisted.worker.git.work:fetch"
@@ -42,10 +43,6 @@ SAID = 5
 """Refs of which one sentence speaks; of more it gives the number."""
 PATIENCE = 30.0
 """Seconds for what is no fetch, and beyond those of a fetch."""
-FIRST = 15.0
-"""Seconds that a start waits for remotes where nothing is known yet."""
-BESIDE = 3.0
-"""The same from when others are served: minions are not kept from these."""
 AGAIN = 600.0
 """Seconds before a repository is made anew once more."""
 DOUBTFUL = 4
@@ -72,6 +69,7 @@ class Watched:
     @ivar many: whether the worker may make one pack of many.
     @ivar fetched: when a fetch last succeeded, in seconds since 1970; 0 if none has since the
         start.
+    @ivar asked: when it was first asked, in the same seconds; 0 if it was not.
     @ivar told: what was already reported about refs that are not served: ref to its object.
     @ivar after: callers that want a fetch that begins after the one that runs.
     """
@@ -91,6 +89,7 @@ class Watched:
     told: dict[str, str] = field(factory=dict, repr=False)
     damaged: bool = False
     damaged_at: float = 0.0
+    asked: float = 0.0
     timer: Any = None
     next_at: float = 0.0
     running: bool = False
@@ -213,30 +212,21 @@ class GitUpdates:
         self._wrong: list[str] = []
         self._doubtful = DeferredSemaphore(DOUBTFUL)
         self._is_running = False
+        self.begun: list[tuple[Watched, bool, Deferred[dict[str, Any]]]] = []
         if source is not None:
             source.on_damage(self._damaged)
 
     # -- life
 
     async def startService(self) -> None:
-        """Serve the earlier state; then ask the remotes, and wait a little for new ones."""
+        """Serve the earlier state, and ask the remotes."""
         self._is_running = True
         await self._read_config()
-        begun = [
-            (watched, self._soon(watched))
+        self.begun = [
+            (watched, bool(watched.state), self._soon(watched))
             for watched in self.copies.watched.values()
             if self._sharing.fetches(watched.is_pillar)
         ]
-        new = [(watched, fetched) for watched, fetched in begun if not watched.state]
-        kinds = {watched.is_pillar for watched, _ in new}
-        since = [self._clock.seconds()] if len(new) < len(begun) else []
-
-        def enough() -> bool:
-            if not since and kinds == {watched.is_pillar for watched, _ in new if watched.state}:
-                since.append(self._clock.seconds())
-            return bool(since) and self._clock.seconds() - since[0] >= BESIDE
-
-        await all_within(self._clock, FIRST, [fetched for _, fetched in new], enough)
 
     def stopService(self) -> None:
         """Ask no more remotes. A fetch that runs ends with its process."""
@@ -349,6 +339,7 @@ class GitUpdates:
 
     def _begin(self, watched: Watched) -> None:
         watched.quiet()
+        watched.asked = watched.asked or self._now()
         watched.running = True
         let_go(self._fetch(watched), self.log, "gitfs: a fetch has failed")
 
@@ -587,6 +578,11 @@ class GitUpdates:
             if watched.error:
                 had = "its last good commits are served" if watched.state else "not served"
                 texts.append(f"{watched.shown}: {watched.error} ({had})")
+            elif watched.running and not watched.state:
+                # A remote that accepts a connection and says nothing fails after minutes only
+                seconds = self._now() - watched.asked
+                if seconds >= BESIDE:
+                    texts.append(f"{watched.shown}: not fetched yet, after {seconds:.0f} s")
             if refused := watched.refused:
                 told = _together(sentence(ref, each) for ref, each in refused.items())
                 texts.append(f"{watched.shown}: {told}")

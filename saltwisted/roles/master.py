@@ -35,6 +35,7 @@ from saltwisted.master.commitpins import CommitPins
 from saltwisted.master.context import Context
 from saltwisted.master.control import Control, table_of
 from saltwisted.master.dispatch import Dispatcher
+from saltwisted.master.gitfirst import FirstFetches
 from saltwisted.master.gitoperations import GitOperations
 from saltwisted.master.gitupdates import GitUpdates
 from saltwisted.master.ground import Ground
@@ -386,6 +387,7 @@ class Master:
             self.pause,
             self.reacting,
             self.control,
+            FirstFetches(self.reactor, self.git),
             # They ask by the control socket, and shall not take its end for that of their callers
             self.orchestrating,
         ]

@@ -148,7 +148,9 @@ def start_ours(places: Places, role: str) -> None:
         ],
         check=False, timeout=60,
     )  # fmt: skip
-    if not _wait(lambda: serving(places), 60):
+    # A node of a cluster may wait for others first, and says so itself
+    is_up = serving if role == "master" else _status
+    if not _wait(lambda: bool(is_up(places)), 60):
         raise StoreError(
             f"started, but does not serve; see {os.path.join(places.sock, 'twistd.log')}",
             places.config,
@@ -177,12 +179,18 @@ def our_pidfile(places: Places) -> str:
 
 
 def serving(places: Places) -> bool:
-    """Whether a master answers on the target's socket."""
+    """Whether the master of the target answers minions."""
+    return bool(_status(places).get("serving"))
+
+
+def _status(places: Places) -> Mapping[str, Any]:
+    """What the master answers on the target's socket; empty if it does not run."""
     client = ControlClient(path=os.path.join(places.sock, "saltwisted.sock"), timeout=5)
     try:
-        return bool(client.call("status")["pid"])
+        found: Mapping[str, Any] = client.call("status")
+        return found
     except (TransportClosed, TimeoutError):
-        return False
+        return {}
     finally:
         client.close()
 
@@ -200,7 +208,7 @@ def stop_ours(places: Places) -> None:
     if pid:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM)
-    if not _wait(lambda: not serving(places), 15):
+    if not _wait(lambda: not _status(places), 15):
         raise StoreError("the master does not stop", places.config)
 
 

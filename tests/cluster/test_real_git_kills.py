@@ -6,13 +6,17 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
 import time
 from typing import Any
 
+from twisted.trial.unittest import TestCase
+
+from saltwisted.errors import TransportClosed
 from tests.cluster.gitrig import GitNodesCase, below, parent, words
 from tests.cluster.real import OurNode
-from tests.harness import until
+from tests.harness import OurMaster, scratch, until
 
 HALF = 200_000
 """Bytes of a pack after which a remote says nothing more."""
@@ -161,3 +165,35 @@ class DeafTests(GitNodesCase):
             self.assertEqual([pid for pid in below(node.pid) if words(pid)[0] == b"git"], [])
         self.relay.hold(None)
         self.assertNotIn("error", self.update(made[0], self.url)[self.url])
+
+
+class FirstStartTests(TestCase):
+    """A master alone, whose only remote takes a connection and says nothing."""
+
+    timeout = 120
+
+    def test_named(self) -> None:
+        """
+        While the first start waits for it, commands are answered and name it, and no minion is
+        answered; then the master serves without it, and still names it.
+        """
+        deaf = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(deaf.close)
+        url = f"git://127.0.0.1:{deaf.getsockname()[1]}/states.git"
+        options = {"fileserver_backend": ["roots", "git"], "gitfs_remotes": [url]}
+        master = OurMaster(scratch(self), **options)
+        self.addCleanup(master.kill)
+
+        def told() -> dict[str, Any]:
+            try:
+                found: dict[str, Any] = master.ask("status")
+            except (TransportClosed, OSError):
+                return {}
+            return found if "not fetched yet" in found["problems"].get("git", "") else {}
+
+        master.start()
+        first = until("status to name it", told)
+        self.assertEqual(first["serving"], False)
+        self.assertRaises(OSError, socket.create_connection, ("127.0.0.1", master.ret_port))
+        master.serving()
+        self.assertIn(url, told()["problems"]["git"])

@@ -17,11 +17,10 @@ from saltwisted.config.gitpillar import PillarRemote
 from saltwisted.config.options import MasterConfig
 from saltwisted.errors import RemoteError
 from saltwisted.master.gitcopies import key_of
+from saltwisted.master.gitfirst import BESIDE, FIRST, FirstFetches
 from saltwisted.master.gitupdates import (
-    BESIDE,
     EVENT,
     FETCH_ENTRY,
-    FIRST,
     REFUSED_EVENT,
     GitUpdates,
     Watched,
@@ -99,8 +98,13 @@ class UpdatesTestCase(SynchronousTestCase):
         return LoneGit()
 
     def start(self) -> Deferred[Any]:
-        """Start it."""
-        return ensureDeferred(self.updates.startService())
+        """Start it, and wait for what is new."""
+
+        async def start() -> None:
+            await self.updates.startService()
+            await FirstFetches(self.clock, self.updates).startService()
+
+        return ensureDeferred(start())
 
     def started(self, *urls: str) -> None:
         """Started, and these remotes have come."""
@@ -138,6 +142,21 @@ class StartTests(UpdatesTestCase):
         self.successResultOf(begun)
         self.assertEqual(self.source.envs(), ["base"])
         self.assertEqual(self.worker.urls(), ["/two"])
+
+    def test_said(self) -> None:
+        """
+        The service itself is up at once. A remote that says nothing is named before it fails, and
+        no longer when it has come.
+        """
+        self.successResultOf(ensureDeferred(self.updates.startService()))
+        self.worker.answer("/one", {"state": state("a")})
+        found = [self.updates.problem]
+        self.clock.advance(BESIDE)
+        found.append(self.updates.problem)
+        self.worker.answer("/two", {"state": state("b")})
+        found.append(self.updates.problem)
+
+        self.assertEqual(found, ["", "second: not fetched yet, after 3 s", ""])
 
     def test_all_dead(self) -> None:
         """Where nothing can be served the start waits longer, and not for ever."""
