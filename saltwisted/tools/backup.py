@@ -1,10 +1,10 @@
 """
-All state of a master in one file, taken while it runs, and put back.
+All state of a master in one file: taken while the master runs, and restored.
 
-A backup is a compressed tar archive: C{manifest.json} first, then the files under their
-absolute paths. Databases are copied by SQLite's own backup, which sees one whole state of
-each; other files are copied again when they change underneath. What is restored is a copy:
-stores that take part in a cluster notice that by themselves and begin a new incarnation.
+A backup is a compressed tar archive: C{manifest.json} first, then the files under their absolute
+paths. Databases are copied by SQLite's own backup, which copies one consistent state of each; other
+files are copied again if they change meanwhile. A restored state is a copy: stores of a cluster
+node notice that by themselves and begin a new incarnation.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class BackupFile:
     """
     One file of a backup.
 
-    @ivar kind: C{file} or C{link}; of a link C{digest} is the target.
+    @ivar kind: C{file} or C{link}; for a link C{digest} is the target.
     """
 
     path: str

@@ -1,5 +1,6 @@
 """
-The stock master and ours as services of this machine: started, stopped, and asked whether they run.
+The stock master and ours as services of this machine: starting, stopping, and checking whether they
+run.
 
 With systemd they are units; without it there are pid files.
 """

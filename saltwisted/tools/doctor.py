@@ -1,8 +1,8 @@
 """
-The facts from which L{saltwisted.domain.doctor} finds what is wrong.
+The facts in which L{saltwisted.domain.doctor} looks for problems.
 
-Every fact is gathered on its own: one that cannot be had is left out, and said, and does
-not keep the others away.
+Every fact is gathered separately: if one is unavailable, it is left out and reported, and does not
+affect the others.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ MOST_MINIONS_READ = 5000
 
 class Looker:
     """
-    What is looked at in the same way for every role.
+    What is checked in the same way for every role.
 
     @ivar role: C{master}, C{cluster} or C{minion}.
     @ivar unit: the unit of systemd that the daemon belongs to, or would.
-    @ivar unknown: what could not be looked at, and why.
-    @ivar status: what the daemon says of itself; empty while none answers.
+    @ivar unknown: what could not be checked, and why.
+    @ivar status: what the daemon reports about itself; empty while none answers.
     """
 
     def __init__(self, config: MasterConfig | MinionConfig, sources: list[str], role: str) -> None:
@@ -146,7 +146,7 @@ class Looker:
 
 
 class MinionDoctor(Looker):
-    """Looks at one minion."""
+    """Checks one minion."""
 
     def __init__(self, config: MinionConfig, sources: list[str]) -> None:
         super().__init__(config, sources, "minion")
@@ -164,7 +164,7 @@ class MinionDoctor(Looker):
 
 
 class Doctor(Looker):
-    """Looks at one master, with its cluster if it has one."""
+    """Checks one master, with its cluster if it has one."""
 
     config: MasterConfig
 

@@ -3,9 +3,9 @@ The history of a stock master's jobs: read from its C{local_cache}, written for 
 
 Stock keeps a directory for each job, C{jobs/<2 digits>/<the other 62>}, with C{.load.p},
 C{.minions.p} (and C{.minions.<syndic>.p}) and a directory for each minion that has returned
-(C{return.p}, C{out.p}): C{salt/returners/local_cache.py}. Written is one file of rows that
-L{saltwisted.stores.jobs.history} brings in when our master has started. Times are those of the
-files, since a jid is local time in some versions and universal time in others.
+(C{return.p}, C{out.p}): C{salt/returners/local_cache.py}. The result is one file of rows, which
+L{saltwisted.stores.jobs.history} imports when our master has started. Times are those of the files,
+because a jid is local time in some versions and universal time in others.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
-What a merge would do, looked at from the machine that would enter.
+What a merge would do, computed on the machine that would enter the cluster.
 
-The stock master's keys, roots and rights are read here, those of the cluster are asked for by a
-process of its own (L{saltwisted.roles.scout}), as nothing on this floor speaks TLS with peers.
+The stock master's keys, roots and rights are read here. A separate process asks for those of the
+cluster (L{saltwisted.roles.scout}), because nothing on this floor speaks TLS with peers.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ ASK_TIME = 90.0
 @frozen
 class Meeting:
     """
-    What came of asking.
+    The cluster's answer.
 
     @ivar cluster: its id.
     @ivar identity: the fingerprint of its master key.
-    @ivar members: who is in it.
-    @ivar cut: whether it has more keys and files than it tells.
+    @ivar members: the members of the cluster.
+    @ivar cut: whether it has more keys and files than it has sent.
     """
 
     cluster: str

@@ -1,5 +1,5 @@
 """
-Where a saltwisted that takes the place of a stock master keeps things.
+Where a saltwisted that replaces a stock master keeps its files.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from saltwisted.config.load import OWN_DIR, own_paths
 
 @frozen(kw_only=True)
 class Places:
-    """Where the target keeps things."""
+    """Where the target keeps its files."""
 
     config: str
     pki: str

@@ -1,5 +1,5 @@
 """
-What minions have pushed to a stock master, for a takeover: C{minionfs} serves it to others.
+Files that minions have pushed to a stock master, for a takeover: C{minionfs} serves them to others.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 class Writer(Protocol):
-    """Who writes for the user that ours runs as; see L{saltwisted.tools.takeover.Writer}."""
+    """Writes for the user that our master runs as; see L{saltwisted.tools.takeover.Writer}."""
 
     def folder(self, path: str) -> None:
         """Make a directory."""

@@ -1,9 +1,9 @@
 """
-The takeover of a stock salt-master, as it is done on disk and with services.
+The takeover of a stock salt-master: the work on disk and with services.
 
-What becomes of options and keys is decided in L{saltwisted.domain.takeover}. The stock
-installation is only read, but for giving keys back. Everything written is in the
-target directory, and in its record C{takeover.json}, which L{undo} needs.
+L{saltwisted.domain.takeover} decides what happens to options and keys. The stock installation is
+only read, except when keys are given back. Everything written is in the target directory, and in
+its record C{takeover.json}, which L{undo} needs.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ BANKS = ("grains", "pillar", "mine")
 
 @frozen(kw_only=True)
 class Problem:
-    """Something that an operator has to know before the switch."""
+    """Something that an operator must know before the switch."""
 
     id: str
     text: str
@@ -62,7 +62,7 @@ class Plan:
     Everything that a takeover would do.
 
     @ivar keys: where stock's minion keys are, with their digests.
-    @ivar service_user: who ours will run as.
+    @ivar service_user: the user that our master will run as.
     @ivar jobs: how many jobs stock's cache has.
     """
 

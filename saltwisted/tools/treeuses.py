@@ -1,8 +1,8 @@
 """
-What a tree of states uses that minions of saltwisted have not by themselves.
+What a tree of states uses that saltwisted's minions do not have by themselves.
 
-The files are read and not rendered: what a template computes is not found, and what stands in a
-comment may be. So this is a list to look at before minions are changed, and stops nothing.
+The files are read and not rendered: names that a template computes are not found, and names in a
+comment may be. So this is a list to check before minions are changed, and it stops nothing.
 """
 
 from __future__ import annotations

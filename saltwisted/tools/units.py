@@ -1,7 +1,7 @@
 """
-Which unit of systemd is whose, and how a daemon is started here.
+Which systemd unit belongs to which daemon, and how a daemon is started here.
 
-Under the package that is C{systemctl start}; in a checkout, where no unit is installed, C{twistd}.
+With the package that is C{systemctl start}; in a checkout, where no unit is installed, C{twistd}.
 """
 
 from __future__ import annotations

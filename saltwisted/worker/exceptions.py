@@ -33,7 +33,7 @@ class SaltException(Exception):
 
 
 class SaltInvocationError(SaltException, TypeError):
-    """The caller's arguments make no sense."""
+    """The caller's arguments are invalid."""
 
 
 class SaltClientError(SaltException):
@@ -50,9 +50,9 @@ class CommandNotFoundError(SaltException):
 
 class CommandExecutionError(SaltException):
     """
-    What was asked for failed on this machine.
+    The operation failed on this machine.
 
-    @ivar error: the message alone.
+    @ivar error: the message without details.
     @ivar info: structured details, appended to the text as the nested outputter shows them.
     @ivar strerror_without_changes: the text without C{info["changes"]}, for state results.
     """
@@ -86,7 +86,7 @@ class MinionError(SaltException):
 
 
 class FileserverConfigError(SaltException):
-    """C{file_roots} or a backend option makes no sense."""
+    """C{file_roots} or a backend option is invalid."""
 
 
 class FileLockError(SaltException):
@@ -167,7 +167,7 @@ class SaltCacheError(SaltException):
 
 
 class SaltConfigurationError(SaltException):
-    """An option makes no sense."""
+    """An option is invalid."""
 
 
 class TimedProcTimeoutError(SaltException):

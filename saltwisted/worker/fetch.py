@@ -1,9 +1,9 @@
 """
-Files from C{http}, C{https} and C{ftp}: in one piece, or not at all.
+Files from C{http}, C{https} and C{ftp}: written completely or not at all.
 
-TLS certificates are verified against the system's authorities (or C{ca_bundle}) unless the
-caller says C{verify_ssl=False}. Credentials in an address go into a header, and never into
-a file name, a log line or an error.
+TLS certificates are verified against the system's authorities (or C{ca_bundle}) unless the caller
+sets C{verify_ssl=False}. Credentials in a URL go into a header, and never into a file name, a log
+line or an error.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _CHUNK = 1 << 20
 
 class Fetched(NamedTuple):
     """
-    How it went.
+    The result.
 
-    @ivar unchanged: the server still has what C{etag} names; nothing was written.
+    @ivar unchanged: the server still has the version that C{etag} names; nothing was written.
     @ivar etag: for the next time, or C{""}.
     @ivar charset: of a text, or C{None} for anything else.
     """

@@ -1,8 +1,8 @@
 """
-The cache of the file client: where copies are on this machine, and how a copy gets there.
+The cache of the file client: where copies are on this machine, and how they are written.
 
-No name from outside (a path, an environment, an address) leads out of the cache, and a file is in
-place whole or not at all.
+No name from outside (a path, an environment, a URL) leads out of the cache, and a file is written
+completely or not at all.
 """
 
 from __future__ import annotations
@@ -113,10 +113,10 @@ class FileCache:
 
 class Replacement:
     """
-    New content that takes the place of a file when the block ends without an error.
+    New content that replaces a file when the block ends without an error.
 
-    A file that is there keeps its owner and mode; a new one gets the umask's, or 0600.
-    Through a link the file that it names is replaced; devices and pipes are written to.
+    An existing file keeps its owner and mode; a new one gets the umask's, or 0600. Through a link,
+    the file that it names is replaced; devices and pipes are written to.
 
     @ivar keep: set it to false to leave the old file as it is.
     """

@@ -1,13 +1,13 @@
 """
 C{__fileclient__}: files from the master, from C{file_roots}, or from the web, in the cache.
 
-The methods, their arguments and what they give back are those of stock's
-C{salt/fileclient.py}, on which C{cp}, C{file} and the state compiler are built. What the server is
-asked is in L{saltwisted.worker.filequestions}, where copies are in L{saltwisted.worker.filecache}.
+The methods, their arguments and their results are those of stock's C{salt/fileclient.py}, on which
+C{cp}, C{file} and the state compiler are built. L{saltwisted.worker.filequestions} has the requests
+to the server, L{saltwisted.worker.filecache} the copies.
 
-Three things are stricter than stock: a file is in place whole or not at all; what arrived is
-compared with the digest that the master named; and no name from outside (a path, an
-environment, an address) leads out of the cache.
+Three things are stricter than in stock: a file is written completely or not at all; received data
+is compared with the digest that the master named; and no name from outside (a path, an environment,
+a URL) leads out of the cache.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ TRIES = 3
 
 class FileClient(FileQuestions):
     """
-    Files for one minion: what the server says of them, and copies of them.
+    Files for one minion: what the server says about them, and copies of them.
 
     @param opts: its options.
-    @param source: who answers.
+    @param source: answers the requests.
     @param local: whether the source is on this machine.
     @param render: renders a template, C{render(text, engine, context)}; for L{get_template}.
     @param utils: stock's utility functions, for C{s3://} and the like.

@@ -1,10 +1,10 @@
 """
-What a file server is asked, and how a file comes from it.
+Requests to a file server, and how a file is fetched from it.
 
-Where the answers come from is one object with C{request(load)}: the master, through the minion's
-daemon (L{saltwisted.worker.process.main.MasterLink}), or this machine's roots
-(L{saltwisted.worker.localroots}). What comes back has been through a wire that guesses what is
-text; here it is made plain again.
+One object with C{request(load)} answers: the master, through the minion's daemon
+(L{saltwisted.worker.process.main.MasterLink}), or this machine's roots
+(L{saltwisted.worker.localroots}). The answers have been through a wire format that guesses which
+data is text; this module restores the types.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LARGE = 1 << 18
 
 
 class Source(Protocol):
-    """Who answers file requests."""
+    """Answers file requests."""
 
     def request(self, load: dict[str, Any], timeout: float | None = None) -> Any:
         """The answer to one load."""
@@ -62,10 +62,10 @@ def create_url(path: str, saltenv: str | None = None) -> str:
 
 class FileQuestions:
     """
-    The questions to a file server that need no cache, by the names that stock gives them.
+    The requests to a file server that need no cache, by stock's names.
 
     @param opts: the minion's options.
-    @param source: who answers.
+    @param source: answers the requests.
     """
 
     def __init__(self, opts: Mapping[str, Any], source: Source) -> None:

@@ -1,9 +1,9 @@
 """
-Files that the commands and the workers write: whole or not at all, and where nobody can wait.
+Files that the commands and the workers write: completely or not at all, for code that cannot wait.
 
-The name in between is random and the file is made exclusively, so that who may write to the
-directory as well (a service's user where root writes, everybody in C{/tmp}) can neither plant a
-link there nor know the name before. What the daemon writes goes by L{saltwisted.stores.files}.
+The temporary name is random and the file is created exclusively. So a user who may also write to
+the directory (a service's user where root writes, everybody in C{/tmp}) can neither put a link
+there nor know the name in advance. The daemon writes through L{saltwisted.stores.files}.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 What a job leaves on disk: its process file while it runs, its return until it is acknowledged.
 
 C{cachedir/proc/<jid>} is Salt's own: the publication with the C{pid} of the process, by which
-C{saltutil.running} and friends (stock's too) find the job. C{cachedir/outbox} is ours: one
-file per return, complete or absent, which whoever is the minion's daemon at that time sends
-until a master says it has it. Every file is 0600 in directories of mode 0700.
+C{saltutil.running} and similar functions (stock's too) find the job. C{cachedir/outbox} is ours:
+one file per return, complete or absent, which the minion's daemon of that time sends until a master
+says that it has it. Every file is 0600 in directories of mode 0700.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class OutboxReturn:
     """
     A return in the outbox.
 
-    @ivar load: as it goes to the master.
+    @ivar load: in the form in which it is sent to the master.
     @ivar via: the name of the master that it is for; C{""}: any.
     """
 
@@ -187,7 +187,7 @@ class Outbox:
     """
     Returns on disk, one file each, named by time so that sorting is sending order.
 
-    @param path: the directory; made at the first write.
+    @param path: the directory; created at the first write.
     """
 
     def __init__(self, path: str) -> None:

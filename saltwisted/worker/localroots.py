@@ -1,10 +1,9 @@
 """
 C{file_roots} (or C{pillar_roots}) of this machine, answering as a master's file server would.
 
-Used where C{file_client} is C{local}: L{LocalRoots.request} takes the same loads as the
-master's C{_file_list}, C{_file_hash}, C{_serve_file} and friends, so that the file
-client has one way for both. Nothing outside a root is ever given, and nothing is cached:
-the files are at hand.
+Used if C{file_client} is C{local}: L{LocalRoots.request} takes the same loads as the master's
+C{_file_list}, C{_file_hash}, C{_serve_file} and others, so that the file client has one way for
+both. Nothing outside a root is ever returned, and nothing is cached: the files are local.
 """
 
 from __future__ import annotations

@@ -2,12 +2,12 @@
 When a pillar value may be shown.
 
 Since Salt 3008 the C{pillar} functions answer a person with every text replaced by stars. What a
-person asks for is one function of a job, and L{answering} says that it is called now; so is one
-whose answer is kept or told by another's: the mine's, and that of C{module.run}. Whoever else
-asks, a module, a template, a pillar, works with the value, and gets it.
+person requests is one function of a job, and L{answering} says that it is called now. The same
+holds for a function whose answer another function stores or shows: the mine's, and that of
+C{module.run}. All other callers (modules, templates, pillars) work with the value, and get it.
 
-A state with C{no_log: True} tells nothing of what it was given: not in its result, wherever that
-is made, nor by its name, which is often a command, nor in what is kept of its run.
+A state with C{no_log: True} shows nothing of its arguments: not in its result, wherever that is
+made, nor in its name, which is often a command, nor in what is stored of its run.
 """
 
 from __future__ import annotations

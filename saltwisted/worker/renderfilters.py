@@ -1,9 +1,9 @@
 """
 The Jinja filters that need the machine: clock, dice, files, names, the network.
 
-Their names are listed in L{saltwisted.domain.render.filters.IMPURE}. Whoever
-wants to know that an answer may differ next time passes C{note}; it is called
-with the filter's name whenever that is so.
+L{saltwisted.domain.render.filters.IMPURE} lists their names. A caller that needs to know that an
+answer may differ next time passes C{note}, which is called with the filter's name whenever that is
+so.
 """
 
 from __future__ import annotations

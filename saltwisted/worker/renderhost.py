@@ -1,10 +1,9 @@
 """
 The machine behind a renderer: L{RenderHost} on real files.
 
-L{LocalHost} finds C{salt://} paths through a function (a file client's, or
-directories by L{RootsHost}). L{RootsHost} also keeps a record of every file it
-was asked for, whether there or not, so that a compiled pillar can be kept until
-one of them changes.
+L{LocalHost} finds C{salt://} paths through a function (a file client's, or directories by
+L{RootsHost}). L{RootsHost} also records every file that was requested, whether it exists or not, so
+that a compiled pillar can be kept until one of them changes.
 """
 
 from __future__ import annotations
@@ -62,8 +61,8 @@ class LocalHost:
 
     @param finder: C{(path, saltenv)} to a local file or C{None}.
     @param opts: Salt-shaped options (for C{gpg}).
-    @param functions: gives Salt's functions when a filter needs one.
-    @param prepare: called before Python code of the site is run.
+    @param functions: returns Salt's functions when a filter needs one.
+    @param prepare: called before a site's Python code is run.
     @ivar volatile: why the last renderings may not be kept: names of filters, programs.
     """
 
@@ -184,10 +183,10 @@ def _gpg_reason(output: bytes) -> str:
 
 class RootsHost(LocalHost):
     """
-    Files in directories by environment, with a record of all that was looked at.
+    Files in directories by environment, with a record of everything that was requested.
 
     @param roots: environment to directories, in order of precedence.
-    @ivar seen: path to stamp, of files and directories, also of those that are not there.
+    @ivar seen: path to stamp, of files and directories, including missing ones.
     """
 
     def __init__(

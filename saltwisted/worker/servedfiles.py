@@ -1,10 +1,10 @@
 """
 The files that the master of this process serves, in its own order of sources.
 
-Orchestrations, reactions, pillars and functions of a site's own run in processes of the master.
-What they read by C{salt://} is what minions are served. Where that is directories alone, they
-read those themselves (L{saltwisted.worker.localroots}); of commits and of pushed files the master
-answers, by the socket that a process was born with.
+Orchestrations, reactions, pillars and a site's own functions run in processes of the master.
+Through C{salt://} they read what minions are served. If that is only directories, they read those
+themselves (L{saltwisted.worker.localroots}). For commits and pushed files they ask the master,
+through the socket that a process was started with.
 """
 
 from __future__ import annotations

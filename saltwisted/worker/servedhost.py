@@ -1,5 +1,5 @@
 """
-The machine behind a renderer, where a master serves more than directories.
+The machine behind a renderer, if a master serves more than directories.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from saltwisted.worker.renderhost import RootsHost
 
 class ServedHost(RootsHost):
     """
-    Finds C{salt://} paths by the file server of the master; what is read is a copy.
+    Finds C{salt://} paths through the file server of the master; it reads copies.
 
-    A file is asked for once between two calls of L{forget}: its hash goes to and fro, its content
-    only when that is another.
+    A file is requested once between two calls of L{forget}: first its hash, and its content only if
+    the hash differs.
 
     @param files: the client of that file server.
     """

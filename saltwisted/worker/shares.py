@@ -1,5 +1,5 @@
 """
-The same work on many things, shared out to processes.
+The same work on many things, divided among processes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
-Small questions to the system that grains and execution modules share.
+Small queries to the system that grains and execution modules share.
 
-Where is a program, what is in this small file. Nothing here starts a process.
+Examples are the path of a program, and the contents of a small file. Nothing here starts a process.
 """
 
 from __future__ import annotations

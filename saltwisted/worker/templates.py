@@ -1,9 +1,9 @@
 """
 Rendering of a text or file by a module: C{file.managed}, C{cp.get_template}, C{cmd.run}.
 
-A thin seam to the renderer, loaded when a template is first asked for, since most jobs
-render nothing. The variables of such a template are those that the caller names: no
-C{sls}, unless it is among them.
+A thin interface to the renderer, loaded when a template is first needed, because most jobs render
+nothing. The variables of such a template are those that the caller names: there is no C{sls},
+unless it is among them.
 """
 
 from __future__ import annotations

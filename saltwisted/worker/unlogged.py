@@ -1,14 +1,14 @@
 """
-Nothing is logged of what is secret: the output of a failed command, a trace, a module's own words.
+Keeps secrets out of the log: the output of a failed command, a traceback, a module's own messages.
 
-While a state with C{no_log: True} runs, or a job of which nobody may see anything, log records of
-this process keep their level and logger and lose their text. That is done where records are made:
-no handler, of ours or of a site's module, has the text then. What is written to standard error
-besides (a warning of Python, the trace of a thread, a C{print}) goes nowhere: standard error is
-the daemon's log, too. Events that are fired meanwhile keep their tags and lose their texts, and
-nothing is put into the mine, where others read it (L{silent}).
+While a state with C{no_log: True} runs, or a job whose contents nobody may see, log records of this
+process keep their level and logger and lose their text. That is done where records are created, so
+no handler, of ours or of a site module, gets the text. Other output to standard error (a warning of
+Python, the traceback of a thread, a C{print}) is discarded, because standard error also goes to the
+daemon's log. Events that are fired meanwhile keep their tags and lose their texts, and nothing is
+put into the mine, where others could read it (L{silent}).
 
-Processes that are forked meanwhile stay silent for good; they are part of what is secret.
+Processes that are forked meanwhile stay silent for good; they are part of the secret.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """
 C{os.walk} that follows links to directories and still ends.
 
-A directory is not entered below itself: only those above it on the way count. One that is
-reached by two ways is listed by both, as it would be with copies instead of links; what
-remembers every directory it has seen drops the second way, and which one that is depends on
-the order of the names on the disk.
+A directory is not entered below itself: only those above it on the way count. If two ways lead to
+one, it is listed under both, as it would be with copies instead of links. A walk that remembered
+every directory would drop the second way, and which one that is would depend on the order of the
+names on the disk.
 """
 
 from __future__ import annotations

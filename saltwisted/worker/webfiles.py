@@ -1,5 +1,5 @@
 """
-Files of the web for the file client: C{http}, C{https}, C{ftp}, and C{s3} by stock's utility.
+Web files for the file client: C{http}, C{https}, C{ftp}, and C{s3} through stock's utility.
 """
 
 from __future__ import annotations

@@ -1,3 +1,3 @@
 """
-What a master's automation has done in worker processes: rendering what reacts to events.
+The worker processes of a master's automation: they render the SLS files that react to events.
 """

@@ -1,11 +1,11 @@
 """
-A reactor worker: renders the SLS that react to events.
+A reactor worker: renders the SLS files that react to events.
 
 The process is long-lived: compiled templates, parsed texts and loaded execution modules stay.
-Templates see C{data} and C{tag}, and what stock's reactor gives them: C{salt}, C{grains}, C{opts}
-of the master, and no pillar. C{sender} is ours: the minion whose key sent the event. What an event
-says is only ever a value there. Files are looked at anew in each call, so that an edit counts for
-the next event.
+Templates see C{data} and C{tag}, and what stock's reactor provides: C{salt}, C{grains}, C{opts} of
+the master, and no pillar. C{sender} is ours: the minion whose key sent the event. The contents of
+an event are always plain values there. Files are checked again in each call, so that an edit
+applies to the next event.
 
 Calls are maps with C{do}:
 
@@ -14,7 +14,7 @@ Calls are maps with C{do}:
  - C{look}: C{sls}, a list of C{[ref, saltenv, sample]}; the answer has for each what
    L{Rendering.look} found;
  - C{map}: C{path}, a file with reactor entries; the answer is C{{"value"}} or C{{"error"}};
- - C{caller}: a function on the minion beside this master.
+ - C{caller}: a function on the minion of the master's machine.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Rendering:
     What a worker process keeps between calls.
 
     @param opts: the master's Salt-shaped options.
-    @param daemon: the socket to the master, which is asked for files where it serves more than
+    @param daemon: the socket to the master, which is asked for files if it serves more than
         directories.
     """
 

@@ -1,9 +1,9 @@
 """
 C{gitfs} of a minion without a master: C{salt-call --local} with C{fileserver_backend: [git]}.
 
-Each process fetches once, when it first wants a file, as stock does; a remote that is away serves
-what it had. What is fetched then is what the process reads to its end. Which environment is which
-commit, and what a path leads to, is decided where a master's is (L{saltwisted.domain.git}).
+Each process fetches once, when it first wants a file, as stock does; if a remote is away, its
+earlier commits are used. The process reads those commits to its end. L{saltwisted.domain.git}
+decides which environment is which commit, and where a path leads, as for a master.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MOST = 8192 << 20
 
 @define(eq=False)
 class Local:
-    """One remote on this machine, at the commits of now."""
+    """One remote on this machine, at its present commits."""
 
     remote: GitRemote
     path: str

@@ -1,8 +1,8 @@
 """
 Whether a remote has anything new, asked before a fetch begins.
 
-Most fetches bring nothing. A remote says which refs it has for half of what it takes git to fetch
-nothing: then git looks through what is there already, in a process of its own.
+Most fetches bring nothing. Asking a remote for its refs takes half of the time of a git fetch that
+brings nothing, because git also searches the existing objects, in a process of its own.
 """
 
 from __future__ import annotations

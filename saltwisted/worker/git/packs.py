@@ -1,11 +1,11 @@
 """
-Packs between the nodes of a cluster: one is made of what another node lacks, and put into its
-repository by the steps of a fetch.
+Packs between the nodes of a cluster: one is made of the objects that another node lacks, and put
+into its repository by the steps of a fetch.
 
-What comes is in a quarantine until git has computed the name of each object from its content, and
-has found that nothing is missing from what the refs lead to. It is not asked whether objects are
-well-formed by git's taste: a fetch does not ask either, and what the one node serves the others
-have to serve, too.
+The received pack is in a quarantine until git has computed the name of each object from its
+content, and has found that nothing is missing to which the refs lead. Nobody checks whether objects
+are well-formed: a fetch does not check that either, and what one node serves the others have to
+serve, too.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _tidy(top: str) -> None:
 
 
 class Taking(repository.Fetch):
-    """A fetch whose objects lie in a file already, from another node."""
+    """A fetch whose objects are already in a file, from another node."""
 
     def _keeps(self) -> str:
         return str(self._request.get("pack") or "")

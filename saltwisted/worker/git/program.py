@@ -1,11 +1,11 @@
 """
-The git program, run so that neither a remote nor a repository decides what runs.
+The git program, run so that neither a remote nor a repository decides what is executed.
 
-Of the environment nothing of git's own is handed on. Hooks, filters, monitors and transports that
-are programs are off, whatever a repository says. Passwords are told to git by a program that it
-asks (C{GIT_ASKPASS}), and only for the host of the remote: they are in no argument, no URL and no
-file. What an administrator has configured for the user (proxies, authorities, an agent, helpers)
-counts.
+Git's own variables in the environment are not passed on. Hooks, filters, monitors and transports
+that are programs are off, whatever a repository says. Git gets passwords from a program that it
+calls (C{GIT_ASKPASS}), and only for the host of the remote: they are in no argument, no URL and no
+file. What an administrator has configured for the user (proxies, certificate authorities, an agent,
+helpers) applies.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
-Objects of a repository, as the git program reads them.
+Objects of a repository, read by the git program.
 
-A worker process that reads some hundred of them and goes starts sooner so, and is half as large, as
-with libgit2: importing C{pygit2} takes longer than listing 10 000 files.
+For a worker process that reads some hundred objects and ends, this starts sooner and needs half the
+memory of libgit2: importing C{pygit2} takes longer than listing 10 000 files.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ Refs = dict[str, list[str]]
 
 
 class Damaged(GitError):
-    """What is on disk is not what it should be."""
+    """The data on disk is damaged."""
 
 
 @contextmanager
@@ -177,15 +177,15 @@ class Fetch:
 
     @param request: C{folder}, C{url}, C{refspecs}, how the remote is reached
         (L{program.environment}) and the limits C{seconds} and C{most} (bytes). With C{fresh} the
-        repository is made anew; with C{copy} out of itself, and what counts stays what it is;
-        C{keep} are objects that a copy is to have though nothing that counts leads to them. With
-        C{verify} only what was signed by one of C{signers} counts
-        (L{saltwisted.worker.git.signatures}); C{pins} are commits of the configuration.
-        A C{mark} is that of the fetch before, of the repository C{repo}.
-    @ivar state: what counts now, as far as that is known.
-    @ivar mark: what the next fetch knows by that there is nothing new; C{b""} if it cannot.
-    @ivar is_known: whether this one has: then C{state} is empty.
-    @ivar is_less: whether something counts no more that did when the fetch began, whatever the
+        repository is recreated; with C{copy} from its own objects, and its state stays the same;
+        C{keep} are objects that a copy must have although no ref leads to them. With C{verify} only
+        what was signed by one of C{signers} counts (L{saltwisted.worker.git.signatures}); C{pins}
+        are commits of the configuration. A C{mark} is that of the fetch before, of the repository
+        C{repo}.
+    @ivar state: what counts now, as far as it is known.
+    @ivar mark: by this the next fetch knows that there is nothing new; C{b""} if it cannot.
+    @ivar is_known: whether this fetch knows that: then C{state} is empty.
+    @ivar is_less: whether something that counted when the fetch began no longer does, whatever the
         remote says.
     """
 

@@ -1,9 +1,9 @@
 """
-Whether commits and tags were signed by somebody who may: git is asked, with gpg or ssh-keygen.
+Whether commits and tags have valid signatures: checked by git, with gpg or ssh-keygen.
 
-The keys are those of one file, and no other: gpg gets a directory of its own that lives as long as
-the question, fetches no keys, and leaves no agent. What the file says now counts, also for what was
-served before (L{saltwisted.domain.git.signing} has the rules).
+Only the keys of one file are used: gpg gets a directory of its own that lives as long as the check,
+fetches no keys, and leaves no agent. The present contents of the file count, even for commits that
+were served before (L{saltwisted.domain.git.signing} has the rules).
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _NEVER = "/bin/false"
 
 class Judge:
     """
-    Who may sign, as the configuration says it.
+    Who may sign, according to the configuration.
 
-    @ivar policy: tells what is asked for and who may from every other such rule.
+    @ivar policy: distinguishes this rule and its keys from every other.
     @param kind: C{gpg} or C{ssh}.
     @param path: the file with the keys.
-    @param place: a directory of its own, not made yet.
-    @param seconds: what all its questions may take together, from the first on.
+    @param place: a directory of its own, not created yet.
+    @param seconds: the time limit of all its checks together, from the first on.
     @raises GitError: the keys cannot be read.
     """
 

@@ -1,7 +1,7 @@
 """
-What a worker process does for the git sources: it fetches, lists, and lays large files out.
+What a worker process does for the git sources: it fetches, lists, and writes large files to disk.
 
-A request is plain data; C{do} says which. An answer has an C{error} where git has failed, in words
+A request is plain data; C{do} says which. An answer has an C{error} if git has failed, in words
 that may be shown.
 """
 

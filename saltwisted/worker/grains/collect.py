@@ -1,16 +1,16 @@
 """
-Grains: what a minion knows about itself, each computed when it is first asked for.
+Grains: what a minion knows about itself, each computed when it is first needed.
 
-L{Grains} is a map whose values come in groups. A group is a function with the names it may
-give; C{grains["os"]} runs the group of the distribution alone, iterating runs them all. The
-names and values are those of Salt's C{core}, C{disks}, C{extra}, C{lvm}, C{mdadm},
-C{minion_process} and C{package} grains on Linux, and the order of authority is Salt's:
-core, then custom modules, then the rest with C{conf_dir/grains} among them, and the
-C{grains} option over all. No group starts a process where a file or the kernel gives the
-same answer.
+L{Grains} is a map whose values come in groups. A group is a function with the names that it may
+provide. C{grains["os"]} runs only the group of the distribution; iterating runs them all. The names
+and values are those of Salt's C{core}, C{disks}, C{extra}, C{lvm}, C{mdadm}, C{minion_process} and
+C{package} grains on Linux, and the order of precedence is Salt's: core, then custom modules, then
+the rest including C{conf_dir/grains}, and the C{grains} option over all. No group starts a process
+if a file or the kernel gives the same answer.
 
-A distribution's names are in L{saltwisted.worker.grains.distribution}, hypervisors and containers
-in L{saltwisted.worker.grains.virtual}, netlink in L{saltwisted.worker.grains.netinfo}.
+L{saltwisted.worker.grains.distribution} has the names of distributions,
+L{saltwisted.worker.grains.virtual} hypervisors and containers, L{saltwisted.worker.grains.netinfo}
+netlink.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Group:
     """
     Some grains that are computed together.
 
-    @ivar keys: every name that C{compute} may return, but for those that C{prefix} starts.
+    @ivar keys: every name that C{compute} may return, except names that begin with C{prefix}.
     """
 
     name: str
@@ -65,11 +65,12 @@ class Grains(dict[str, Any]):
     """
     A C{dict} that fills itself.
 
-    It is a real C{dict}, so that C{msgpack}, C{json} and modules that test for one take it as it
-    is; each of its own methods that looks at more than one key completes it first. Writing a key
-    replaces the computed value until the next L{refresh}.
+    It is a real C{dict}, so C{msgpack}, C{json} and modules that test for one accept it. Each of
+    its methods that reads more than one key completes it first. Writing a key replaces the computed
+    value until the next L{refresh}.
 
-    Not for several threads. A process that forks after some groups were computed hands them on.
+    It must not be used by several threads. If a process forks after some groups were computed, the
+    child has them.
 
     @ivar static: the C{grains} option of the configuration.
     """

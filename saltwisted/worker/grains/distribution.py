@@ -1,9 +1,9 @@
 """
-Which Linux is this: the grains C{os}, C{os_family}, C{osrelease}, C{lsb_distrib_*} and kin.
+Which Linux this is: the grains C{os}, C{os_family}, C{osrelease}, C{lsb_distrib_*} and others.
 
-The facts come from C{/etc/os-release}, C{/etc/lsb-release} and, for systems that
-older Salt judged otherwise, from the release file of the distribution. The names are
-those that Salt has given since long before os-release; sites target by them.
+The facts come from C{/etc/os-release}, C{/etc/lsb-release} and, for systems that older Salt
+recognised in another way, from the release file of the distribution. The names are those that Salt
+has used since long before os-release; sites target by them.
 """
 
 from __future__ import annotations

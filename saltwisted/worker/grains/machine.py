@@ -1,7 +1,7 @@
 """
-The machine as grains see it: files, programs, and what they print.
+The machine as grains see it: files, programs, and their output.
 
-One seam, so that a test can describe another machine (a Rocky Linux, an LXC
+It is a single interface, so that a test can describe another machine (a Rocky Linux, an LXC
 container, a Xen domain) as a map of files and command outputs.
 """
 

@@ -1,8 +1,8 @@
 """
-Whether the files that grains are written in are as they were: cheap enough to be asked often.
+Whether the files that contain grains are unchanged: cheap enough to be checked often.
 
-What the kernel and programs say may change without a trace here; that is what
-C{saltutil.refresh_grains} and C{grains_refresh_every} are for.
+The kernel and programs may change without any sign here. For those there are
+C{saltutil.refresh_grains} and C{grains_refresh_every}.
 """
 
 from __future__ import annotations

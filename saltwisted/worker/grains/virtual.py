@@ -1,10 +1,9 @@
 """
-On what does this system run: grains C{virtual}, C{virtual_subtype}, C{virtual_hv_*}.
+What this system runs on: grains C{virtual}, C{virtual_subtype}, C{virtual_hv_*}.
 
-Salt asks C{systemd-detect-virt}, C{virt-what}, C{dmidecode} and C{lspci}, and then corrects
-their answers by files. Here the question that each program would answer is first put to
-the files it reads itself; the program is run only where they leave its answer open
-(CPUID cannot be read without one).
+Salt asks C{systemd-detect-virt}, C{virt-what}, C{dmidecode} and C{lspci}, and then corrects their
+answers by files. This module first reads the files that each program would read. The program is run
+only if they leave its answer open (CPUID cannot be read without one).
 """
 
 from __future__ import annotations

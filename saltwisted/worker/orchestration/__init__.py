@@ -1,3 +1,3 @@
 """
-Orchestrations in processes of their own, beside a master.
+Orchestrations in processes of their own.
 """

@@ -1,10 +1,10 @@
 """
-What an orchestration asks of its master.
+What an orchestration requests from its master.
 
-Each thread has a connection of its own to the master's control socket, and so has each forked
-process (C{parallel}), so that they may ask at the same time. Who has started the run is known
-there: all is done in his name. When the master is gone, so is the process: its steps could not be
-told from those that another master goes on with.
+Each thread has its own connection to the master's control socket, and so has each forked process
+(C{parallel}), so that they may send requests at the same time. The master knows who started the
+run, and does everything in that user's name. If the master is gone, the process ends too: otherwise
+its steps could not be told from those that another master continues.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class Publishing:
     """
     How a step publishes.
 
-    @ivar jid: of its job; C{""} for one that has none yet.
-    @ivar step: its number; C{None} for what belongs to no step.
-    @ivar parts: what a node that died had decided on: C{turns} and C{lost}.
-    @ivar secret: whether nobody may see what it was given (C{no_log}).
+    @ivar jid: the jid of its job; C{""} if it has none yet.
+    @ivar step: its number; C{None} if it belongs to no step.
+    @ivar parts: the parts that a dead node had decided on: C{turns} and C{lost}.
+    @ivar secret: whether nobody may see its arguments (C{no_log}).
     """
 
     jid: str = ""
@@ -51,7 +51,7 @@ class Acts:
     @param path: the master's control socket.
     @param run: the jid of the run.
     @ivar was_killed: whether it was ended early.
-    @ivar secret: whether nobody may see what the present step was given.
+    @ivar secret: whether nobody may see the arguments of the present step.
     """
 
     def __init__(self, path: str, run: str) -> None:

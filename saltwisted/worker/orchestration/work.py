@@ -55,9 +55,9 @@ MODULES = ("config", "grains", "pillar", "saltutil", "state")
 
 class Told:
     """
-    Tells the master of the steps of the outermost run in this process.
+    Reports the steps of the outermost run in this process to the master.
 
-    @param acts: learns under which jid a step publishes.
+    @param acts: gets the jid under which a step publishes.
     """
 
     def __init__(self, client: ControlClient, acts: Acts) -> None:

@@ -31,7 +31,7 @@ class Sources:
     What an external pillar may use, and the L{ExtPillars} of the compiler.
 
     @ivar opts: Salt-shaped options; C{id} is the master's own.
-    @ivar functions: gives Salt's functions.
+    @ivar functions: returns Salt's functions.
     @ivar extra: C{extra_minion_data} of the request.
     """
 

@@ -1,9 +1,9 @@
 """
-What a template sees while its pillar is compiled: grains, options and functions that take notes.
+What a template sees while its pillar is compiled: grains, options and functions that record their
+use.
 
-They tell afterwards which grains the pillar depends on, and whether it asked
-anything that may be answered differently next time. Where Jinja's errors name a
-type, these bear the name of stock's.
+Afterwards they say on which grains the pillar depends, and whether it used anything whose answer
+may differ next time. If Jinja's errors name a type, these have the names of stock's types.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ REPEATABLE = frozenset(
 
 class UsedGrains(dict[str, Any]):
     """
-    Grains that note which of them were looked at.
+    Grains that record which of them were read.
 
-    @ivar _used: names; C{None} once all of them were. A template could reach a name
-        without the underscore instead of a grain called so.
+    @ivar _used: names; C{None} once all of them were. Without the underscore, a template could
+        reach this name instead of a grain of that name.
     """
 
     _used: set[str] | None
@@ -175,7 +175,7 @@ register_map(UsedGrains)
 
 
 class OptsDict(dict[str, Any]):
-    """The options as templates see them, under the name that Jinja's errors give in stock."""
+    """The options as templates see them, under the name in Jinja's errors in stock."""
 
 
 OptsDict.__module__ = "salt.utils.optsdict"
@@ -184,10 +184,10 @@ register_map(OptsDict)
 
 class NotedFunctions(Mapping[str, Any]):
     """
-    Salt's functions for templates, made when first asked for.
+    Salt's functions for templates, created when they are first needed.
 
-    @param load: makes the table.
-    @param note: hears the names of those whose answer may differ next time.
+    @param load: creates the table.
+    @param note: called with the names of functions whose answer may differ next time.
     """
 
     def __init__(self, load: Callable[[], Any], note: Callable[[str], None]) -> None:

@@ -2,12 +2,12 @@
 The C{git} external pillar: SLS files and top files from branches of repositories.
 
 Each remote has a repository of its own below C{cachedir/git_pillar}, named by a digest of its URL
-and of how it is reached, so that two remotes never share one (CVE-2023-20898). It is fetched as
-those of C{gitfs} are (L{saltwisted.worker.git.repository}): by the master in the background, or
-here, where there is no master or nothing was fetched yet. A commit is laid out once, into a
-directory that bears its name, and pillar is compiled from exactly that. Git does not check anything
-out: files are written as they are in the object database, without filters, and links that lead out
-of the tree are left out.
+and of how it is reached, so that two remotes never share one (CVE-2023-20898). It is fetched like
+those of C{gitfs} (L{saltwisted.worker.git.repository}): by the master in the background, or here,
+if there is no master or nothing was fetched yet. A commit is written once to a directory with its
+name, and pillar is compiled from exactly that. Git does not check anything out: files are written
+as they are in the object database, without filters, and links that lead out of the tree are left
+out.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ def remotes(config: Any, opts: Mapping[str, Any]) -> list[PillarRemote]:
 
 class GitPillar:
     """
-    Repositories and their layouts.
+    Repositories and the directories of their commits.
 
     @param now: seconds since the epoch.
-    @param host: is told what decides which files are read.
+    @param host: is told which files decide what is read.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """
-What surrounds a function that is called on a minion's machine outside of its daemon: options,
-grains, pillar and files, each made when it is first asked for.
+The context of a function that is called on a minion's machine outside its daemon: options, grains,
+pillar and files, each created when it is first needed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ class Here:
     @param opts: the minion's options.
     @param client: the control socket of the minion that asks its master for us; C{None}: nothing
         else takes part, files and pillar are those of this machine.
-    @param failed: told why there is no pillar; what it raises is what the function sees.
+    @param failed: called with the reason why there is no pillar; what it raises is what the
+        function sees.
     @ivar loaders: the modules.
     """
 
@@ -69,7 +70,7 @@ class Here:
 
 
 class Alone(NoMaster):
-    """C{__master__} where there is none: pillars are compiled from C{pillar_roots} here."""
+    """C{__master__} without a master: pillars are compiled from C{pillar_roots} here."""
 
     def __init__(self, opts: dict[str, Any]) -> None:
         super().__init__("salt-call runs without one (--local)")

@@ -1,5 +1,5 @@
 """
-What an external pillar may ask for: the other half is L{saltwisted.worker.pillar.external}.
+What an external pillar may use; the other half is L{saltwisted.worker.pillar.external}.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class PillarHost(Protocol):
     One minion's pillar, while it is compiled.
 
     @ivar opts: Salt-shaped options; C{id} is the master's own.
-    @ivar functions: gives Salt's functions.
+    @ivar functions: returns Salt's functions.
     @ivar extra: C{extra_minion_data} of the request.
     """
 

@@ -1,8 +1,8 @@
 """
 The C{stack} external pillar: templates listed in templates, merged by rules in the data.
 
-A map says by its key C{__}, a list by a first item of that key, how it is laid
-over what was there: C{overwrite}, C{merge-first}, C{merge-last} (the default) or C{remove}.
+A map says by its key C{__}, and a list by a first item with that key, how it is merged with what
+was there: C{overwrite}, C{merge-first}, C{merge-last} (the default) or C{remove}.
 """
 
 from __future__ import annotations

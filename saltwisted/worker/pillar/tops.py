@@ -1,10 +1,10 @@
 """
 States that are assigned outside the top file: Salt's C{master_tops}.
 
-C{ext_nodes} is here: a program is called with the minion's id and prints YAML, C{classes} (a list,
-or a map by class) and perhaps C{environment}, as external node classifiers do. All others are the
-site's own: functions C{top} of modules from C{_tops}, C{top_dirs} or C{module_dirs}. Blocking: it
-runs in a worker process.
+C{ext_nodes} is here: it calls a program with the minion's id, which prints YAML with C{classes} (a
+list, or a map by class) and possibly C{environment}, as external node classifiers do. All others
+are the site's own: functions C{top} of modules from C{_tops}, C{top_dirs} or C{module_dirs}.
+Blocking: it runs in a worker process.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-What code of a site's may change of its process, put back before the next call.
+What a site's code may change in its process, and how it is restored before the next call.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class AsBefore:
     """
     Environment, import paths and directory as they are now.
 
-    @ivar pid: the process; one that was forked from it is another.
+    @ivar pid: the process; a fork of it has another.
     """
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ LOADED = "saltwisted.loaded."
 
 
 class Watching(Protocol):
-    """Who has to know of files of the site's."""
+    """Is informed of a site's files."""
 
     def begins(self, path: str) -> None:
         """One is executed now."""
@@ -92,7 +92,7 @@ class Watching(Protocol):
 
 class Told:
     """
-    Tells the daemon which file of the site's is executed, also of those that grains execute.
+    Tells the daemon which site file is executed, including those that grains execute.
 
     @param client: the daemon.
     """

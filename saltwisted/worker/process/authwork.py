@@ -1,10 +1,10 @@
 """
-Judging passwords, in a process that may block.
+Checks passwords, in a process that may block.
 
-A call has the shape C{{"eauth", "settings", "username", "password"}}; without a C{password} it asks
-what is known of the user. With C{code} it is what a browser has brought from a provider, and with
+A call has the shape C{{"eauth", "settings", "username", "password"}}. Without a C{password} it asks
+what is known of the user. With C{code} it has what a browser has brought from a provider, and with
 C{begin} a browser is to be sent there. The answer is a L{saltwisted.domain.eauth.Proof} as plain
-data. Who judges is in L{saltwisted.worker.process.proofs}.
+data. L{saltwisted.worker.process.proofs} has the backends.
 """
 
 from __future__ import annotations

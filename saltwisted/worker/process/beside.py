@@ -1,6 +1,6 @@
 """
-What a loader has beside the files that it executes for themselves: functions that are not for its
-process, and modules of ours that others have replaced.
+What a loader has besides the files that it executes: functions that are not for its process, and
+modules of ours that others have replaced.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
 One function call of a job: arguments in, Salt's return fields out.
 
-Which process this runs in, and who is told, is in L{saltwisted.worker.process.main} (a job's own
-process) and L{saltwisted.worker.process.localcall} (C{salt-call}). The rules and every wording are
-those of stock's C{minion.Minion._thread_return}: people script on them.
+L{saltwisted.worker.process.main} (a job's own process) and L{saltwisted.worker.process.localcall}
+(C{salt-call}) decide in which process this runs, and who is informed. The rules and every wording
+are those of stock's C{minion.Minion._thread_return}: people's scripts depend on them.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The module files of one kind: in which directories they lie, and which of them may provide a module.
+The module files of one kind: in which directories they are, and which of them may provide a module.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class Catalogue:
     """
     Files by their names; the directories are read once, until L{forget}.
 
-    @ivar disabled: names that are not looked at.
+    @ivar disabled: names that are ignored.
     @ivar with_stock: whether stock's files fill in what ours lack.
     @ivar prepare: called before code of an installed extension runs.
-    @ivar with_own: whether ours are for this process.
+    @ivar with_own: whether our own files are for this process.
     """
 
     def __init__(

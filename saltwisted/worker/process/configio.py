@@ -1,8 +1,8 @@
 """
 The real disk and host behind C{config/load.py}.
 
-It blocks, and is fast: the command line goes through here before each command,
-so what a plain configuration does not need is imported where it is used.
+It blocks, and is fast: the command line uses it before each command, so modules that a plain
+configuration does not need are imported where they are used.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
-Why a function is not there, in stock's words, and where it is.
+Why a function is missing, in stock's words, and where it is.
 
-Modules of other systems: stock has their files on every machine, and each says for itself that it
-is not for Linux. Here there is nothing to load: their names and reasons are enough to answer
-whoever calls one. Of other modules L{saltwisted.domain.moved} knows which package has them.
+Modules for other systems: stock has their files on every machine, and each says for itself that it
+is not for Linux. Here there is nothing to load: their names and reasons are enough for an answer.
+For other modules L{saltwisted.domain.moved} knows which package has them.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """
-Salt extensions: installed packages that bring modules, by entry points of the group C{salt.loader}.
+Salt extensions: installed packages that provide modules, by entry points of the group
+C{salt.loader}.
 
 An entry point names a package, in which the directories C{modules}, C{states}, C{utils} ... are
-those of the kinds; or a function that returns a map of such directories by kind; or, under the
-name of an option such as C{module_dirs}, a function that returns a list of them.
+those of the kinds; or a function that returns a map of such directories by kind; or, under the name
+of an option such as C{module_dirs}, a function that returns a list of them.
 
-Every call looks for modules, so the search is cheap: of each directory of C{sys.path} the metadata
-of packages is read once, and again when the directory has changed. A package is found without
-executing it. A function is executed when modules are first looked for. What is wrong with one
-extension is logged with its name, and the others are used.
+Every call looks for modules, so the search is cheap: the metadata of packages in each directory of
+C{sys.path} is read once, and again when the directory has changed. A package is found without
+executing it. A function is executed when modules are first looked for. An error of one extension is
+logged with its name, and the others are used.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class EntryPoint(NamedTuple):
     """
     One line of an extension's metadata.
 
-    @ivar extension: the distribution that has it, and C{version} which one.
+    @ivar extension: the distribution that has it, and C{version} its version.
     @ivar module: what it names; C{function} in it, or empty for a package.
     """
 

@@ -1,5 +1,5 @@
 """
-Values that are made when somebody asks for them.
+Values that are created when somebody needs them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class LateClient:
-    """A file client that is made when an attribute of it is first used."""
+    """A file client that is created when an attribute of it is first used."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make

@@ -1,5 +1,5 @@
 """
-A dictionary of functions that comes into being as its keys are asked for.
+A dictionary of functions that is filled as its keys are requested.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from typing import Any
 
 class LateFunctions(dict[str, Any]):
     """
-    C{"module.function"} to function. To look at all of it loads all of it.
+    C{"module.function"} to function. Reading all of it loads all of it.
 
-    What loads them is in the subclass: C{_find} and L{load_all} put functions in by
-    C{dict.__setitem__}.
+    The subclass loads them: C{_find} and L{load_all} insert functions by C{dict.__setitem__}.
     """
 
     def _find(self, module: str, key: str | None) -> bool:

@@ -1,10 +1,10 @@
 """
-C{ldap}: logins by a directory, with the options C{auth.ldap.*} as stock has them.
+C{ldap}: logins through a directory, with stock's options C{auth.ldap.*}.
 
-A login is one bind as the user, also where his groups are searched for: each bind may ask his
-telephone for a second factor. What is asked, and what the answers mean, is in
-L{saltwisted.domain.directory}. Blocks, for seconds where a server is away. C{ldap3} is imported
-when somebody logs in.
+A login is one bind as the user, which is also used to search the user's groups: each bind may ask
+the user's telephone for a second factor. L{saltwisted.domain.directory} has the queries and the
+meaning of the answers. Blocks, for seconds if a server is away. C{ldap3} is imported when somebody
+logs in.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Away(Exception):
 
 
 class Ldap:
-    """The proof; all that it knows comes with the call."""
+    """The backend; each call contains everything that it needs."""
 
     def prove(self, settings: Mapping[str, Any], username: str, password: str) -> Proof:
         """Whether the directory takes this password for this user; and his groups."""

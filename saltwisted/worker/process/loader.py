@@ -91,17 +91,18 @@ class Loaders:
     All kinds of modules around one set of options, grains and pillar.
 
     @param opts: the Salt-shaped options (C{config.as_opts()}); copied, one level deep.
-    @param grains: a mapping, or a call that makes one at the first use.
+    @param grains: a mapping, or a function that creates one at the first use.
     @param pillar: likewise.
     @param context: C{__context__}; a new dictionary by default.
     @param master: C{__master__}: requests to the master.
     @param daemon: C{__daemon__}: the minion daemon, or C{None}.
-    @param fileclient: C{__fileclient__} (and stock's C{__file_client__}), or a call that makes it.
+    @param fileclient: C{__fileclient__} (and stock's C{__file_client__}), or a function that
+        creates it.
     @param stock: whether stock's modules fill in what ours lack.
     @param extra: further names to inject.
-    @param beside: by kind, the functions that stand where our own modules of that kind are not for
-        this process. A module of the site's replaces all of the same module.
-    @param begins: told the path of each file of the site's before it is executed, since it may end
+    @param beside: by kind, the functions that replace our own modules of that kind if these are not
+        for this process. A site module replaces all functions of the same module.
+    @param begins: called with the path of each site file before it is executed, because it may end
         the process.
     """
 
@@ -273,14 +274,14 @@ class _Pack(dict[str, Any]):
 
 class Loader(LateFunctions):
     """
-    C{"module.function"} to function, filled as names are asked for.
+    C{"module.function"} to function, filled as names are requested.
 
-    Also C{loader.module.function}, C{in}, iteration (which loads everything) and C{get}.
-    Functions may be asked for from any thread; what changes the loader is for one.
+    Also C{loader.module.function}, C{in}, iteration (which loads everything) and C{get}. Functions
+    may be requested from any thread; only one thread may change the loader.
 
     @ivar executed: the module objects that ran so far.
     @ivar loaded_modules: names under which functions were found.
-    @ivar missing_modules: name to the reason why a module is not there.
+    @ivar missing_modules: name to the reason why a module is missing.
     """
 
     def __init__(self, loaders: Loaders, kind: str) -> None:

@@ -1,10 +1,10 @@
 """
 A worker process: one job, from its publication to its return on disk.
 
-Forked by the warm parent (L{saltwisted.worker.process.warm}), this writes Salt's process file,
-runs the function (L{saltwisted.worker.process.call}), writes the return into the outbox
-(C{worker.jobfiles}) and only then tells the daemon, so that neither the end of the daemon nor the
-end of this process loses a return. What the daemon does with it is in C{minion.jobs}.
+Forked by the warm parent (L{saltwisted.worker.process.warm}), this writes Salt's process file, runs
+the function (L{saltwisted.worker.process.call}), writes the return into the outbox
+(C{worker.jobfiles}) and only then informs the daemon. So neither the end of the daemon nor the end
+of this process loses a return. C{minion.jobs} has the daemon's side.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class MasterLink:
     """
     C{__master__}: requests to the master, made by the daemon for us.
 
-    @ivar connected: false where there is no master to ask (C{--local}).
+    @ivar connected: false if there is no master to ask (C{--local}).
     """
 
     connected = True
@@ -111,7 +111,7 @@ def _master_errors(what: str) -> Iterator[None]:
 
 
 class NoMaster:
-    """C{__master__} where there is none: every request says so."""
+    """C{__master__} without a master: every request says so."""
 
     connected = False
 

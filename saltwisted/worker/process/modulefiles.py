@@ -1,5 +1,5 @@
 """
-Module files: where they lie, which names they claim, and their compiled code.
+Module files: where they are, which names they claim, and their compiled code.
 
 Nothing of a module runs here; L{saltwisted.worker.process.loader} runs it.
 """
@@ -95,7 +95,7 @@ class ModuleFile:
 
 @frozen
 class Code:
-    """A compiled module, and whether it mentions what is costly to provide."""
+    """A compiled module, and whether it mentions names that are costly to provide."""
 
     code: types.CodeType
     grains: bool
@@ -171,8 +171,8 @@ _stock: str | None = _UNKNOWN
 
 class ImportPaths:
     """
-    C{sys.path} with some directories added at its end, while a file is executed. Of two processes
-    that come back from it, since it has forked, the new one ends.
+    C{sys.path} with some directories added at its end, while a file is executed. If the file forks
+    and two processes return from it, the new one ends.
     """
 
     def __init__(self, paths: list[str]) -> None:

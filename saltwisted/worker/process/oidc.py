@@ -1,10 +1,9 @@
 """
-C{oidc}: a bearer token of an OpenID Connect provider in the place of a password.
+C{oidc}: a bearer token of an OpenID Connect provider instead of a password.
 
-Whether a token is good is decided in L{saltwisted.domain.bearer}; here the provider's keys are
-fetched, by its discovery document. They are handed back to the master, which keeps them and hands
-them in with the next call. For browsers a code is given to the provider for such a token. Blocks
-while it fetches.
+L{saltwisted.domain.bearer} decides whether a token is good. This module fetches the provider's keys
+through its discovery document. It returns them to the master, which stores them and passes them in
+with the next call. For browsers it exchanges a code for such a token. Blocks while it fetches.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ DISCOVERY = "/.well-known/openid-configuration"
 
 
 class Oidc:
-    """The proof; all that it knows comes with the call."""
+    """The backend; each call contains everything that it needs."""
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self._now = now

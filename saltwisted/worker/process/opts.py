@@ -1,7 +1,7 @@
 """
-C{__opts__}, of which there is one shape for the whole house: Salt's.
+C{__opts__}, which has the same shape in all of saltwisted: Salt's.
 
-C{config.as_opts()} gives the values; this adds what a process has besides them.
+C{config.as_opts()} gives the values; this module adds what a process has in addition.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 
 class Opts(dict[str, Any]):
     """
-    The one Salt-shaped C{__opts__}: a dictionary whose C{grains} and C{pillar} are
-    made at first use, since most jobs need neither.
+    The only Salt-shaped C{__opts__}: a dictionary whose C{grains} and C{pillar} are created at
+    first use, because most jobs need neither.
     """
 
     _late: dict[str, Callable[[], Any]]

@@ -1,8 +1,8 @@
 """
-PAM by C{ctypes}: is this the password of a user, and may his account be used?
+PAM through C{ctypes}: whether a password is that of a user, and whether the account may be used.
 
-Blocks, for seconds when a password is wrong (the modules of PAM wait on purpose), and PAM's modules
-may do to a process what they like: only worker processes come here.
+Blocks, for seconds if a password is wrong (the modules of PAM wait on purpose). PAM's modules may
+do anything to a process, so only worker processes use this module.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SILENT = 0x8000
 
 
 class PamMissing(Exception):
-    """There is no libpam here."""
+    """libpam is not installed."""
 
 
 class _Message(Structure):

@@ -1,5 +1,5 @@
 """
-The proofs of logins that there are: anybody, a shared secret, a file, PAM, LDAP, REST, OIDC.
+The login backends: anybody, a shared secret, a file, PAM, LDAP, REST, OIDC.
 
 Each is a L{saltwisted.parts.ILoginProof}. They read files, ask PAM and servers, and may block.
 """
@@ -24,7 +24,7 @@ LARGEST = 16 * 1024 * 1024
 
 
 class Anybody:
-    """C{auto}: whoever says that he is somebody is believed. For tests of a site."""
+    """C{auto}: every name is accepted. For a site's tests."""
 
     def prove(self, settings: Mapping[str, Any], username: str, password: str) -> Proof:
         """Yes."""
@@ -77,7 +77,7 @@ class PasswordFile:
 
 
 class Pam:
-    """C{pam}: the users of this machine, and whomever PAM's modules know."""
+    """C{pam}: the users of this machine, and all others that PAM's modules know."""
 
     def prove(self, settings: Mapping[str, Any], username: str, password: str) -> Proof:
         """What PAM says, with the groups that the user has on this machine."""

@@ -1,8 +1,8 @@
 """
-C{rest}: logins by a web server of the site, as stock's C{salt/auth/rest.py} asks one.
+C{rest}: logins through a site's web server, queried like stock's C{salt/auth/rest.py} does.
 
-The name and the password are posted to C{^url} as a form. 200 lets the user in; its body may be
-a JSON list of rules, which count beside those of the options. Blocks.
+The name and the password are posted to C{^url} as a form. 200 lets the user in; its body may be a
+JSON list of rules, which count in addition to those of the options. Blocks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from saltwisted.worker.process.web import LARGEST, ask, said
 
 
 class Rest:
-    """The proof; all that it knows comes with the call."""
+    """The backend; each call contains everything that it needs."""
 
     def prove(self, settings: Mapping[str, Any], username: str, password: str) -> Proof:
         """Whether the server answers with 200, and the rules in its answer."""

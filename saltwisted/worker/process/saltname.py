@@ -1,12 +1,12 @@
 """
-The name C{salt}, for modules of a site where the C{salt} package is not installed.
+The name C{salt}, for site modules if the C{salt} package is not installed.
 
 Custom modules begin with C{import salt.exceptions} or C{import salt.utils.files}. In a worker
-process that executes one, and nowhere else, L{install} adds an importer behind all others: so the
-real package is used where there is one. The importer answers with modules of ours:
-C{salt.utils.files} is L{saltwisted.utils.files}, all else lies under L{saltwisted.compat}, and
-C{salt.modules.NAME} and C{salt.states.NAME} are views of what the loader has. What is not there
-raises C{ModuleNotFoundError} with the page that lists what is.
+process that executes one, and nowhere else, L{install} adds an importer behind all others, so the
+real package is used if there is one. The importer answers with modules of ours: C{salt.utils.files}
+is L{saltwisted.utils.files}, everything else is below L{saltwisted.compat}, and
+C{salt.modules.NAME} and C{salt.states.NAME} are views of what the loader has. Importing a missing
+name raises C{ModuleNotFoundError} with the page that lists the available ones.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class SaltName:
     """
     An importer (PEP 451 finder and loader) of C{salt} and what is below it.
 
-    @ivar find: who is asked for C{salt.modules.NAME}; set anew by each loader that executes
-        a module which mentions C{salt}.
+    @ivar find: finds C{salt.modules.NAME}; set again by each loader that executes a module which
+        mentions C{salt}.
     """
 
     def __init__(self) -> None:

@@ -1,5 +1,5 @@
 """
-Loggers as site modules know them: Salt's levels below C{debug}, and its words of a message.
+Loggers as site modules expect them: Salt's levels below C{debug}, and its wording of a message.
 """
 
 from __future__ import annotations

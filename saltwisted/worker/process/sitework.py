@@ -1,18 +1,18 @@
 """
-A process for one call of a site's own function on the master: a runner, or one of the wheel.
+A process for one call of a site's own function on the master: a runner, or a wheel function.
 
-What such a function does to its process, nobody else notices: it may hang, leak, fork, exit, or
-change the environment. What is to be done comes as a map with C{do}:
+Such a function affects only its own process: it may hang, leak, fork, exit, or change the
+environment. The request is a map with C{do}:
 
  - C{list}: C{kind}; the answer is C{{"modules": {name: {"path", "functions": {name: {"doc",
-   "parameters"}}}}, "problems": [[path, text], ...]}}. Each file is named by C{begins} before it is
+   "parameters"}}}}, "problems": [[path, text], ...]}}. C{begins} names each file before it is
    executed, so that one that ends or halts the process is known. Files in C{without} are left out;
  - C{call}: C{kind}, C{fun}, C{arg}, C{kwarg}, C{jid}, C{tag}, C{user}; C{ours} are the functions
-   of this kind that the master has itself. Of the kind C{modules}, an execution function, with
+   of this kind that the master has itself. For the kind C{modules}, an execution function, with
    C{with_pillar}. The answer is C{{"value", "retcode"}} or C{{"error"}}.
 
-The process tells besides: C{say} and C{complain}, what was written on its standard output and
-error, C{log}, and C{progress}, an event of the run.
+The process also sends C{say} and C{complain}, its standard output and error, C{log}, and
+C{progress}, an event of the run.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ WORDS = {"runners": "runner", "wheel": "wheel", "modules": "function"}
 
 class OwnWords:
     """
-    What this process and the programs that it starts write on standard output and error.
+    What this process and the programs that it starts write to standard output and error.
 
-    A thread reads it and tells it in whole lines. Whoever writes more than is taken waits, as on a
+    A thread reads it and sends it in whole lines. A program that writes faster waits, as on a
     terminal.
 
     @param tell: gets C{say} or C{complain}, and lines.

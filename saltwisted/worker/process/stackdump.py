@@ -1,9 +1,9 @@
 """
-SIGUSR1 and SIGUSR2 as in Salt: where the process stands just now, and a profile.
+SIGUSR1 and SIGUSR2 as in Salt: the present stack of the process, and a profile.
 
-Neither ends anything: not the daemon, and not its workers, which C{systemctl kill} reaches too.
-The handlers run between two steps of Python, also where the process is caught in a loop: that is
-what they are for. Salt's C{salt/utils/debug.py} has the form of the dump and the names of files.
+Neither ends anything: not the daemon, and not its workers, which C{systemctl kill} reaches too. The
+handlers run between two steps of Python, even if the process is caught in a loop: that is their
+purpose. The form of the dump and the names of files are those of Salt's C{salt/utils/debug.py}.
 """
 
 from __future__ import annotations

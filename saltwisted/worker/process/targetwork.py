@@ -1,9 +1,9 @@
 """
-Trying risky regular expressions, in a process that may be killed for it.
+Tries risky regular expressions, in a process that may be killed.
 
 A call has the shape C{{"tgt", "type", "delimiter", "ids": [names], "bank", "data": [maps]}}: one
-target over some minions, with the cached data of each where C{bank} names one. The answer are
-the names that match.
+target over some minions, with the cached data of each if C{bank} names one. The answer is the list
+of names that match.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ _CHUNK = 1 << 18
 
 class Facts(Mapping[str, Any]):
     """
-    What every child of a warm parent knows, by name; unpacked when a child first asks.
+    What every child of a warm parent knows, by name; unpacked when a child first needs it.
 
     Small values are kept unpacked in the parent, so that they cost a child nothing.
     """

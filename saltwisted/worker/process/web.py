@@ -1,5 +1,5 @@
 """
-One question to a web server, for proofs of logins. Blocks.
+One request to a web server, for login backends. Blocks.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 Long documents of the HTTP API, in a process that may take its time.
 
 libyaml takes a second for a megabyte, and JSON full of brackets 50 milliseconds: a master that did
-it itself would answer nobody meanwhile. Values go between both in pieces or parcels.
+it itself would answer nobody meanwhile. Values are passed between the two in pieces or parcels.
 """
 
 from __future__ import annotations

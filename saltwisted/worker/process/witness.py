@@ -1,9 +1,9 @@
 """
-Who says which file of the site's has ended a command, such as C{salt-call}.
+Says which site file has ended a command, such as C{salt-call}.
 
-A daemon sees that a worker process has ended, and knows what it executed last. A command is alone,
-so a process beside it waits until it ends. It is started when the first file of the site's is
-executed, and there is none for who executes none.
+A daemon sees that a worker process has ended, and knows what it executed last. A command has no
+daemon, so a separate process waits until it ends. It is started when the first site file is
+executed; without site files there is none.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DONE = b"\0"
 
 
 class Witness:
-    """What one command has executed of the site's."""
+    """Which site files one command has executed."""
 
     def __init__(self) -> None:
         self._before: asbefore.AsBefore | None = None

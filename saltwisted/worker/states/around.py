@@ -1,5 +1,5 @@
 """
-What is around a run of states: who is told of its results, and who halts or ends it.
+The context of a run of states: who is informed of its results, and who halts or ends it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
-One call of a state function: its arguments, conditions, surroundings, result, and what follows.
+One call of a state function: its arguments, conditions, context, result, and consequences.
 
-What a state function finds in its module is what Salt's modules expect: C{__low__},
-C{__running__}, C{__lowstate__}, C{__env__}, C{__instance_id__}.
+A state function finds in its module what Salt's modules expect: C{__low__}, C{__running__},
+C{__lowstate__}, C{__env__}, C{__instance_id__}.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ class StateCalls:
     The calls of one run, each by itself.
 
     @param instance: C{__instance_id__}.
-    @param mocked: call no state function, say that all went well.
+    @param mocked: call no state function, and report that all succeeded.
     @param gather_pillar: compiles the pillar again, for C{reload_pillar}.
-    @param again: told of a call before it is repeated (C{retry}).
+    @param again: called with a chunk before it is repeated (C{retry}).
     """
 
     def __init__(

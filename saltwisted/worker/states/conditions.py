@@ -1,5 +1,6 @@
 """
-C{unless}, C{onlyif}, C{creates} and C{check_cmd}: whether a state is called, and whether it counts.
+C{unless}, C{onlyif}, C{creates} and C{check_cmd}: whether a state is called, and whether it has
+succeeded.
 
 The words of the comments are stock's.
 """
@@ -41,7 +42,7 @@ class Conditions:
     """
     The conditions of one run.
 
-    @param run: gives functions and context.
+    @param run: provides functions and context.
     """
 
     def __init__(self, run: _Run) -> None:

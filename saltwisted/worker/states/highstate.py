@@ -1,7 +1,7 @@
 """
-The state compiler on this machine: fetches SLS, renders them, hands them to the rules.
+The state compiler on this machine: fetches SLS files, renders them, and passes them to the rules.
 
-The rules are L{saltwisted.domain.highstate}, the run is L{saltwisted.worker.states.run}. All of it
+L{saltwisted.domain.highstate} has the rules, L{saltwisted.worker.states.run} the run. All of it
 happens in the job's own process.
 """
 
@@ -59,7 +59,7 @@ _FROM_MASTER_OR_OWN = (
 
 class Environments:
     """
-    The SLS of each environment, listed when they are first asked for.
+    The SLS files of each environment, listed when they are first needed.
 
     @param names: all environments.
     """
@@ -97,10 +97,10 @@ class HighState:
     """
     One compilation and its run.
 
-    @param loaders: the job's surroundings, its options as they are to be for this run.
-    @param pillar_override: values to lay over the pillar.
+    @param loaders: the job's modules, with its options for this run.
+    @param pillar_override: values that replace those of the pillar.
     @param pillar_enc: the renderer that decrypts them.
-    @param jid: the job's id, for events and pauses; C{None} for calls that are not a job.
+    @param jid: the job's id, for events and pauses; C{None} if the call is not a job.
     @param mocked: pretend that every state succeeds.
     @param fresh_pillar: compile the pillar again even if there is one.
     @ivar run: what executes calls.

@@ -1,7 +1,7 @@
 """
-What is wished of a run of states that is under way: that it halts or ends at an id, or anywhere.
+Requests to a run of states: that it halts or ends at an id, or anywhere.
 
-A file for each run, which the run reads before each state.
+There is a file for each run, which the run reads before each state.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-One state run at a time: who is before us, and waiting for them.
+One state run at a time: which runs are before this one, and waiting for them.
 """
 
 from __future__ import annotations

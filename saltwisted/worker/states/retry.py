@@ -1,5 +1,5 @@
 """
-Repetition of a call (C{retry}), and what its result says of time and of a crash.
+Repetition of a call (C{retry}), and what its result says about time and about a crash.
 
 The texts are those of C{salt/state.py}.
 """

@@ -1,10 +1,10 @@
 """
-Runs the calls of a state run, one after the other, in the job's own process.
+Runs the calls of a state run, one after another, in the job's own process.
 
-Order and requisites are judged by L{saltwisted.domain.highstate}. One call by itself is in
-L{saltwisted.worker.states.calls}, those in processes of their own are in
-L{saltwisted.worker.states.parallel}, repetition is in L{saltwisted.worker.states.retry}. Texts
-and their oddities are those of C{salt/state.py} in 3008.2.
+L{saltwisted.domain.highstate} decides order and requisites. L{saltwisted.worker.states.calls} does
+one call, L{saltwisted.worker.states.parallel} those in processes of their own,
+L{saltwisted.worker.states.retry} repetition. Texts and their oddities are those of C{salt/state.py}
+in 3008.2.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ class StateRun:
     One run of states.
 
     @param jid: the job, for events, pauses and parallel results.
-    @param mocked: call no state function, say that all went well.
+    @param mocked: call no state function, and report that all succeeded.
     @param gather_pillar: compiles the pillar again, for C{reload_pillar}.
-    @ivar processed: the SLS that were rendered.
-    @ivar calls: what does one call by itself.
+    @ivar processed: the SLS files that were rendered.
+    @ivar calls: does one call.
     """
 
     def __init__(

@@ -1,5 +1,5 @@
 """
-Who is told of the calls of a run, before and after: an orchestration is written down as it goes.
+Who is informed of the calls of a run, before and after: an orchestration is recorded while it runs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ACTS = "__orchestration__"
 
 
 class Steps(Protocol):
-    """What is told of a run. Numbers are the places of calls in their order."""
+    """Gets reports about a run. Numbers are the places of calls in their order."""
 
     def compiled(self, chunks: Sequence[Chunk], pillar: Any) -> bool:
         """A run is about to begin; whether it is the one that is written down."""
@@ -32,7 +32,7 @@ class Numbered:
     """
     The calls of one run, by their numbers.
 
-    @param steps: who is told; C{None} for nobody.
+    @param steps: gets the reports; C{None} for nobody.
     """
 
     def __init__(self, steps: Steps | None) -> None:
