@@ -159,7 +159,7 @@ def may_publish(
     extras: Mapping[str, Any] | None = None,
 ) -> Judging:
     """
-    Whether a user with these rules may publish this, whichever way he came: a local user by
+    Whether a user with these rules may publish this, through whichever interface: a local user by
     C{publisher_acl}, or a login by C{external_auth}.
 
     @param extras: what else the job carries: C{ret}, C{module_executors} and the like.
@@ -183,8 +183,8 @@ _OWNERS = ("ret_config", "ret_kwargs", "executor_opts")
 
 def extras_allowed(rules: Sequence[Any], extras: Mapping[str, Any]) -> bool:
     """
-    Whether rules allow what a job carries beside its functions: returners by C{@returner},
-    executors by C{@executor}; as C{@runner}, alone it means all of them.
+    Whether rules allow what a job carries besides its functions: returners by C{@returner},
+    executors by C{@executor}. Like C{@runner}, the word alone allows all of them.
     """
     if any(extras.get(name) for name in _OWNERS):
         return False
@@ -207,8 +207,8 @@ def _kind_allowed(rules: Sequence[Any], kind: str, wanted: Any) -> bool:
 
 def bound_by_acl(sudo_acl: bool, acl: Mapping[str, Any] | None, user: str) -> str:
     """
-    The name by which C{publisher_acl} judges somebody who came as root by sudo, or C{""} where it
-    does not: only with C{sudo_acl}, and where there is an ACL.
+    The name by which C{publisher_acl} judges a user who became root by sudo, or C{""} if it does
+    not: only with C{sudo_acl}, and if there is an ACL.
 
     @param user: C{sudo_NAME}, as the client says; it could as well say that it is root.
     """
@@ -225,15 +225,15 @@ def allowed(
     delimiter: str = DELIMITER,
 ) -> Judging:
     """
-    Whether rules allow a command on a target: all its functions, on all minions that are meant.
+    Whether rules allow a command on a target: all its functions, on all matching minions.
 
-    A target by pillar values must not have wildcards, not even in what it excludes, and means the
-    same minions when read exactly, since with them a user could guess secrets. Node groups are the
-    operator's words.
+    A target by pillar values must not have wildcards, not even in what it excludes, and must match
+    the same minions when compared exactly, because otherwise a user could guess secrets. Node
+    groups are the operator's words.
 
-    A target that means nobody is covered by a rule for all minions, and by no other (T-ACL-2): who
-    may run a function anywhere may learn that there is nobody, while somebody with rules for some
-    minions would learn which others there are. Nothing is published to nobody.
+    A target that matches nobody is allowed by a rule for all minions, and by no other (T-ACL-2): a
+    user who may run a function anywhere may learn that nobody matches, but a user with rules for
+    some minions would learn which others exist. Nothing is published to nobody.
     """
     wanted = calls(fun, arg)
     if not wanted or any(not name for name, _ in wanted):

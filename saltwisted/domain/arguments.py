@@ -81,9 +81,9 @@ def yamlify(text: Any) -> Any:
 
 def parse_call(text: str) -> tuple[str | None, list[str], dict[str, str]]:
     """
-    C{module.function(a, b, c=d)} taken apart; values stay texts.
+    C{module.function(a, b, c=d)}, parsed; values stay texts.
 
-    @return: name, arguments and keywords; the name is C{None} if it is no such call.
+    @return: name, arguments and keywords; the name is C{None} if it is not such a call.
     """
     words = shlex.shlex(text, posix=True)
     words.escapedquotes = "\"'"

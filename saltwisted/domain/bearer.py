@@ -113,11 +113,11 @@ def keys_of(jwks: Any) -> tuple[Key, ...]:
 
 def must_fetch(keys: Sequence[Key], at: float, tried: float, kid: str, now: float) -> bool:
     """
-    Whether keys are fetched before a token is judged.
+    Whether keys must be fetched before a token is checked.
 
     @param at: when these were fetched.
-    @param tried: when somebody last tried to.
-    @param kid: by which key the token says that it is signed.
+    @param tried: when the last attempt was.
+    @param kid: the key by which the token claims to be signed.
     """
     if 0 <= now - tried < AGAIN:
         return False
@@ -154,7 +154,7 @@ def source_of(settings: Mapping[str, Any]) -> list[Any]:
 def kept_document(
     settings: Mapping[str, Any], kept: Mapping[str, Any], now: float, longest: float = FRESH
 ) -> Mapping[str, Any] | None:
-    """What the provider says of itself, if it was kept and is not too old."""
+    """The provider's metadata, if it was stored and is not too old."""
     found, at = kept.get("document"), kept.get("at")
     if kept.get("source") != source_of(settings) or not isinstance(at, (int, float)):
         return None
@@ -195,11 +195,11 @@ def judge_identity(
     token: Bearer, keys: Sequence[Key], terms: Terms, client: str, nonce: str, now: float
 ) -> Holder:
     """
-    Whom an ID token proves that the provider gave for a code.
+    The user of an ID token that the provider gave for a code.
 
-    @param client: for whom it has to be made, and nobody else.
-    @param nonce: that of the login for which it was asked.
-    @raises BearerError: nobody.
+    @param client: for whom it must be made, and nobody else.
+    @param nonce: that of the login for which it was requested.
+    @raises BearerError: the token is invalid.
     """
     found = judge(token, keys, evolve(terms, audience=(client,)), now)
     claims = token.claims

@@ -67,12 +67,12 @@ class Flow:
 
     @property
     def verifier(self) -> str:
-        """What proves to the provider that the code is for whom it was asked."""
+        """Proves to the provider that the code is for the client that requested it."""
         return self._derived("verifier")
 
     @property
     def challenge(self) -> str:
-        """What the provider is told of the verifier before."""
+        """What the provider is told of the verifier in advance."""
         return encoded(sha256(self.verifier.encode()).digest())
 
     @property
@@ -119,8 +119,8 @@ def is_own_path(path: str) -> bool:
 
 def own_address(settings: Mapping[str, Any], host: str) -> str:
     """
-    Where the provider sends browsers back to: of C{redirect_uri} the one on the host that was
-    asked, or else the first. What a request says of its host is never part of it.
+    The URL to which the provider sends browsers back: the one of C{redirect_uri} on the requested
+    host, or else the first. What a request says about its host is never part of it.
     """
     given = settings["redirect_uri"]
     addresses = [str(each) for each in (given if isinstance(given, list) else [given]) if each]
@@ -134,10 +134,10 @@ def provider_address(
     document: Mapping[str, Any], settings: Mapping[str, Any], flow: Flow, back: str
 ) -> str:
     """
-    Where a browser goes to log in.
+    The URL at which a browser logs in.
 
-    @param document: what the provider says of itself.
-    @param back: where it is to come back to.
+    @param document: the provider's metadata.
+    @param back: the URL to which it must come back.
     """
     asked = {
         "response_type": "code",
@@ -160,7 +160,7 @@ def came_back(
     The login that has come back from the provider, and its code.
 
     @param names_issuer: whether the provider says that it always names itself (RFC 9207).
-    @raises FlowError: it is not the one that this browser has begun, or the provider said no.
+    @raises FlowError: this browser has not begun it, or the provider refused.
     """
     state = query.get("state", "")
     if flow is None or not hmac.compare_digest(state.encode(), flow.state.encode()):

@@ -72,7 +72,7 @@ def rendered(option: str, template: str, username: str, escape: Callable[[str], 
     """
     An option with C{{{ username }}} in it.
 
-    @raises DirectoryError: it is no template.
+    @raises DirectoryError: it is not a valid template.
     """
     try:
         # Not HTML: the value is escaped for where it goes
@@ -84,8 +84,8 @@ def rendered(option: str, template: str, username: str, escape: Callable[[str], 
 
 def plain_name(username: str) -> bool:
     """
-    Whether a name is what it looks like. Directories ignore spaces around a name and signs that
-    nobody sees, and so would let one person in by many names.
+    Whether a name contains only what it seems to. Directories ignore spaces around a name and
+    invisible characters, and so would let one person in under many names.
     """
     return (
         username == " ".join(username.split())
@@ -201,7 +201,7 @@ class Directory:
         return rendered("binddn", self.binddn, username, escape)
 
     def user_search(self, username: str) -> Search:
-        """How the user is found by his name."""
+        """The query that finds the user by name."""
         return Search(
             base=self._text("basedn"),
             filter=_closed(rendered("filter", self._filter, username, escape_filter)),
@@ -210,7 +210,10 @@ class Directory:
         )
 
     def self_search(self, username: str) -> Search | None:
-        """How somebody who is bound by a DN of his name finds his own entry; C{None}: he cannot."""
+        """
+        The query by which a user who is bound by a DN of the name finds the own entry; C{None}: it
+        is impossible.
+        """
         dn = self.bind_dn(username)
         if "=" in dn:
             return Search(base=dn, filter="(objectClass=*)", attributes=self._names(), scope=0)
@@ -266,10 +269,10 @@ class Directory:
 
     def groups(self, username: str, own: str, entries: Iterable[Entry]) -> tuple[str, ...]:
         """
-        The names of the groups that such an answer means.
+        The names of the groups in such an answer.
 
-        @param own: the user's DN. What stock takes for a group as well, where users name their
-            groups, is the user's own entry: its name may be his to choose, and is no group.
+        @param own: the user's DN. If users name their groups, stock also takes the user's own entry
+            for a group: the user may choose its name, so it is not one.
         """
         account = self._text("accountattributename").lower()
         belongs = self._text("groupattribute").lower()

@@ -398,7 +398,7 @@ def cluster(
 
 
 def claims(status: Mapping[str, Any]) -> Iterator[Finding]:
-    """What a master's status says of its claims."""
+    """The findings in the claims of a master's status."""
     problem = str(status.get("problem") or "")
     if problem:
         yield Finding(
@@ -411,7 +411,7 @@ def claims(status: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def unsupported(options: Mapping[str, str]) -> Iterator[Finding]:
-    """Options that ask for what is not here, each with its reason."""
+    """Options that ask for something missing, each with its reason."""
     if options:
         yield Finding(
             id="option.unsupported",

@@ -157,7 +157,7 @@ def new_token(entropy: Entropy, hash_type: str) -> str:
 
 
 def token_digest(token: Any) -> str:
-    """What stands for a token in stores and between nodes; C{""} for what is none."""
+    """What stands for a token in stores and between nodes; C{""} if it is not a token."""
     if not isinstance(token, str) or _TOKEN.fullmatch(token) is None:
         return ""
     return hashlib.sha256(b"saltwisted eauth token " + token.encode()).hexdigest()
@@ -165,9 +165,9 @@ def token_digest(token: Any) -> str:
 
 def credentials(given: Mapping[str, Any]) -> Credentials | None:
     """
-    What a request says of its sender; C{None} when no backend could judge it.
+    What a request says about its sender; C{None} if no backend could check it.
 
-    A NUL would end a text in the system's libraries, and so another one would be judged.
+    A NUL would end a text in the system's libraries, and so another text would be checked.
     """
     eauth, username, password = (given.get(name) for name in ("eauth", "username", "password"))
     if not isinstance(eauth, str) or not isinstance(username, str):
@@ -211,9 +211,9 @@ def reasons(
     given: Sequence[Any] = (),
 ) -> list[tuple[str, list[Any]]]:
     """
-    Why a user of a backend may what he may: what the configuration grants to him and to his groups
-    (C{name%}), and what the backend itself does. Rules of C{*} count when nothing names him, or
-    always where C{permissive_acl} is.
+    Why a user of a backend has which rights: what the configuration grants to the user and the
+    user's groups (C{name%}), and what the backend itself grants. Rules of C{*} count if no rule
+    names the user, or always with C{permissive_acl}.
 
     @param given: what the backend grants.
     @return: the words under which C{external_auth} has it, and the rules.
@@ -262,9 +262,9 @@ def lifetime(
     """
     Seconds that a new token lives.
 
-    @param asked: what the user wants, if anything; counts where C{token_expire_user_override}
-        lets him.
-    @return: C{None} when he may choose, and chose what is no time.
+    @param asked: what the user wants, if anything; counts if C{token_expire_user_override} allows
+        it.
+    @return: C{None} if the user may choose, and the choice is not a valid time.
     """
     if asked is None:
         return usual

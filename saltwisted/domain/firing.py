@@ -25,7 +25,7 @@ _PLACES: Mapping[str, int] = {SEND: 0, "event.fire_master": 1}
 
 
 def tags_of(rules: Sequence[Any]) -> list[Any] | None:
-    """What the rules of a user say of events; C{None}, nothing."""
+    """What the rules of a user say about events; C{None}, nothing."""
     found: list[Any] | None = None
     for rule in rules:
         if isinstance(rule, Mapping) and len(rule) == 1 and EVENT in rule:
@@ -90,8 +90,8 @@ _SELF = frozenset(("minion", "beacon", "state_result", "job", "refresh"))
 
 def of_salt(tag: str) -> bool:
     """
-    Whether a tag is one by which Salt's own programs speak of a minion; that it speaks of no other
-    one is seen to by L{saltwisted.domain.events.minion_may_fire}.
+    Whether Salt's own programs use this tag for a minion;
+    L{saltwisted.domain.events.minion_may_fire} makes sure that it names no other minion.
     """
     words = tag.split("/")
     return tag in _BARE or (len(words) > 2 and words[0] in _WORDS and words[1] in _SELF)

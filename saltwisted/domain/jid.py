@@ -40,7 +40,7 @@ def jid_at(now: float, suffix: str = "") -> str:
 
 
 def jid_seconds(jid: str) -> float | None:
-    """Seconds since 1970 of a job id, or C{None} where it names no moment that exists."""
+    """Seconds since 1970 of a job id, or C{None} if it names no existing moment."""
     if not is_jid(jid):
         return None
     try:
@@ -65,7 +65,7 @@ def _printed(jid: str) -> str:
 
 
 def jid_mark(jid: str) -> int:
-    """The moment of a jid in microseconds since 1970, exactly; 0 where it names none."""
+    """The moment of a jid in microseconds since 1970, exactly; 0 if it names none."""
     if not is_jid(jid):
         return 0
     try:

@@ -27,11 +27,11 @@ BEGUN = "begun"
 
 def judged_jid(value: object) -> str:
     """
-    A job id as a request names it; C{""} where it leaves the choice to the master.
+    A job id from a request; C{""} if it leaves the choice to the master.
 
     Some clients send its digits as a number.
 
-    @raises RemoteError: it is none, or names no moment that exists (T-PATH-6).
+    @raises RemoteError: it is invalid, or names no existing moment (T-PATH-6).
     """
     if value is None or value == "":
         return ""
@@ -124,7 +124,9 @@ def _shaped(fun: Any, arg: Any, tgt: Any, tgt_type: Any, user: Any) -> dict[str,
 
 
 def record_of_claim(minion_id: str, load: Mapping[str, Any]) -> dict[str, Any]:
-    """The record of a job that only a return tells of: what a minion says there may be anything."""
+    """
+    The record of a job that is known only from a return: the minion's data in it may be anything.
+    """
     arg = load.get("fun_args") or []
     job = _shaped(load.get("fun"), arg, minion_id, "glob", load.get("user"))
     if load.get("metadata") is not None:

@@ -109,8 +109,8 @@ class RunningJob:
         """
         A minion answered C{find_job}.
 
-        A map that is not empty says that it runs the job; a return code above 0
-        says that it cannot tell, and it is not waited for any more, as in Salt.
+        A map that is not empty says that it runs the job. A return code above 0 says that it cannot
+        tell, and it is no longer awaited, as in Salt.
         """
         if self.done:
             return []
@@ -164,7 +164,7 @@ class RunningJob:
         return max([self._due, *waiting])
 
     def cancel(self) -> list[Effect]:
-        """Nobody waits any more."""
+        """End the waiting."""
         return [] if self.done else self._finish()
 
     def _finish(self) -> list[Effect]:

@@ -51,7 +51,9 @@ class Latecomers:
         self._jobs: dict[str, _Job] = {}
 
     def expect(self, jid: str, minions: Iterable[str], now: float, window: float) -> None:
-        """These have not got it; who comes within so many seconds gets it then."""
+        """
+        These have not got the job; a minion that connects within so many seconds gets it then.
+        """
         self._jobs[jid] = _Job(now + window, now + window / 2, set(minions))
 
     def returned(self, jid: str, minion_id: str) -> None:
@@ -60,7 +62,7 @@ class Latecomers:
             self._jobs[jid].left.discard(minion_id)
 
     def ended(self, now: float) -> list[str]:
-        """The jobs for which nobody is waited any more; they are forgotten."""
+        """The jobs for which no minion is awaited any more; they are forgotten."""
         found = [jid for jid, job in self._jobs.items() if job.until <= now or not job.left]
         for jid in found:
             del self._jobs[jid]

@@ -61,8 +61,8 @@ class IScheduleFacts(Protocol):
 
     def put(self, key: str, body: Mapping[str, Any] | None) -> Awaitable[None]:
         """
-        Keep plain data under a key, or nothing any more (C{None}). It is in L{items} at once; fires
-        when it is on this node's disk, or fails with a C{StoreError}.
+        Store plain data under a key, or delete it (C{None}). It is in L{items} at once; fires when
+        it is on this node's disk, or fails with a C{StoreError}.
         """
 
     def settled(self) -> Awaitable[Sequence[str]]:
@@ -113,10 +113,10 @@ def _wrong(name: str, option: str, why: str) -> ScheduleError:
 
 def prepared(name: str, data: Any, judge: Judge) -> Any:
     """
-    An entry as minions have them, after a look at what is the master's own.
+    An entry in the form that minions have, after the master's own parts were checked.
 
-    C{once} means two things: a date in stock's way, and with true or false, whether the run
-    happens once in a cluster.
+    C{once} means two things: a date, as in stock, and with true or false, whether the run happens
+    once in a cluster.
 
     @raises ScheduleError: naming option and entry.
     """
@@ -141,9 +141,9 @@ def prepared(name: str, data: Any, judge: Judge) -> Any:
 
 def remarks(schedule: Mapping[str, Any]) -> Iterator[str]:
     """
-    What entries say in vain; they run nevertheless.
+    Settings of entries without effect; the entries run nevertheless.
 
-    It goes in steps: C{""} stands for an entry with nothing more to say of.
+    It works in steps: C{""} stands for an entry without further remarks.
     """
     for name, data in schedule.items():
         yield ""
@@ -182,7 +182,7 @@ def digest(data: Any, settings: Mapping[str, Any]) -> str:
 def effective(
     configured: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """The schedule of the configuration with what was changed at runtime."""
+    """The schedule of the configuration with the changes made at run time."""
     schedule = dict(configured)
     for key, body in known.items():
         kind, _, name = key.partition("/")

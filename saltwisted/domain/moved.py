@@ -463,7 +463,7 @@ def package_of(kind: str, name: str) -> str:
 
 def whereabouts(kind: str, name: str) -> str:
     """
-    Where a module is that is not here, in one sentence.
+    Where a missing module is, in one sentence.
 
     @param kind: C{"modules"}, C{"states"} ...
     @return: empty for a name that Salt never had.
@@ -481,9 +481,9 @@ def whereabouts(kind: str, name: str) -> str:
 
 def gone(kind: str, name: str) -> str:
     """
-    That a module is nowhere any more, in one sentence.
+    That a module no longer exists anywhere, in one sentence.
 
-    @return: empty for one that is somewhere, or that Salt never had.
+    @return: empty for one that exists somewhere, or that Salt never had.
     """
     if name in GONE.get(kind, "").split():
         return "Salt 3007 had it; Salt 3008 has not, and no extension is known that has it."

@@ -56,9 +56,9 @@ class Nested:
 
 def nested(fun: str, arg: Sequence[Any]) -> Nested:
     """
-    Everything that a call leads to, however deep.
+    Everything to which a call leads, however deep.
 
-    @raises Unreadable: what it leads to cannot be said.
+    @raises Unreadable: that cannot be determined.
     """
     found = Nested()
     if fun in CALLERS:
@@ -75,9 +75,9 @@ def readable(arg: Sequence[Any]) -> bool:
 
 def nested_functions(fun: str, arg: Sequence[Any]) -> list[str]:
     """
-    Names of the functions that a call leads to.
+    Names of the functions to which a call leads.
 
-    @raises Unreadable: what it leads to cannot be said.
+    @raises Unreadable: that cannot be determined.
     """
     return nested(fun, arg).functions
 

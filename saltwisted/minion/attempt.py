@@ -73,7 +73,7 @@ class Attempt:
         """
         Make the sockets.
 
-        @param sign_in: signs in again, when the master does not know our session any more.
+        @param sign_in: signs in again, if the master no longer knows our session.
         """
         outside, patience = self._outside, Patience.of(self._config)
         self.address = address
@@ -189,10 +189,10 @@ class Attempt:
         """
         Ask for the pillar.
 
-        @param fields: of C{_pillar}, in place of the usual ones.
+        @param fields: of C{_pillar}, instead of the usual ones.
         @raises TransportClosed: no answer.
         @raises AuthenticationError: the answer is not for us, or not from the master.
-        @raises WireError: it is no pillar.
+        @raises WireError: it is not a pillar.
         """
         if self.channel is None:
             raise TransportClosed("closed")

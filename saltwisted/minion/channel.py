@@ -56,7 +56,7 @@ class Requests(Protocol):
         """Send a frame, fire with its reply, or fail with L{TransportClosed} within the time."""
 
     def close(self) -> None:
-        """Fail what is pending, and let go of the network. Idempotent."""
+        """Fail pending requests, and close all sockets. Idempotent."""
 
 
 @frozen(kw_only=True)
@@ -134,8 +134,8 @@ class Session:
         """
         The keys that may open a publication, the likeliest first.
 
-        @param signed: it bears the master's signature. Of what does not, the key alone says whose
-            it is, and somebody who was refused since may have a former one.
+        @param signed: whether it has the master's signature. Without one, only the key says whose
+            it is, and somebody who was revoked since may have a former one.
         """
         found = [key for key in (self.publish_key, self.next_key) if key is not None]
         return found + [key for key, end in self.former.items() if signed and end > now]

@@ -129,7 +129,10 @@ class LinkReporter:
             self.log.failure("{master}: a hook failed", master=self._link.name)
 
     def came_up(self, address: str) -> None:
-        """The link is up; C{on_up} is told later, when all is ready for whoever asks at once."""
+        """
+        The link is up; C{on_up} is called later, when everything is ready for callers that ask at
+        once.
+        """
         self.doubtful = False
         self._complained = ("", 0.0)
         self.log.info(
@@ -137,7 +140,7 @@ class LinkReporter:
         )
 
     def went_down(self, effect: Withdraw) -> None:
-        """It is not up any more."""
+        """It is no longer up."""
         if effect.is_meant:
             self.log.info("disconnected from master {master}", master=self._link.name)
         else:
@@ -160,9 +163,9 @@ class LinkReporter:
 
     def complains(self, reason: str, now: float, fingerprint: Callable[[], str]) -> None:
         """
-        Log what is wrong, if it was not logged lately.
+        Log the problem, if it was not logged lately.
 
-        @param fingerprint: of the minion's key, for whoever shall accept it.
+        @param fingerprint: of the minion's key, for whoever is to accept it.
         """
         said, when = self._complained
         if said == reason and now - when < COMPLAIN_EVERY:
@@ -296,10 +299,10 @@ class MasterLink:
 
     async def fetch_pillar(self, **fields: Any) -> dict[str, Any]:
         """
-        Fetch the pillar, hand it to C{on_pillar}, and return it.
+        Fetch the pillar, pass it to C{on_pillar}, and return it.
 
-        @param fields: of C{_pillar}, in place of the usual ones. With any of them it is
-            somebody's own question, whose answer goes to the caller alone.
+        @param fields: of C{_pillar}, instead of the usual ones. With any of them it is a caller's
+            own request, whose answer goes only to the caller.
         @raises TransportClosed: not up, or no answer.
         @raises AuthenticationError: the answer is not for us, or not from the master.
         """

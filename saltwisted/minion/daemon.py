@@ -126,7 +126,7 @@ class Minion(Service):
         return Deferred.fromCoroutine(self._begin())
 
     def stopService(self) -> None:
-        """Refresh nothing any more."""
+        """Refresh no more."""
         super().stopService()
         while self._unsubscribe:
             self._unsubscribe.pop()()
@@ -225,12 +225,12 @@ class Minion(Service):
 
     async def refresh(self, what: str, wait: bool = False, timeout: Any = 30, **how: Any) -> bool:
         """
-        Look at something again.
+        Refresh something.
 
-        @param what: C{pillar}, C{grains}, C{modules}, or what is never kept.
-        @param wait: be back when it is done, or after C{timeout} seconds; else at once.
+        @param what: C{pillar}, C{grains}, C{modules}, or something that is never cached.
+        @param wait: return when it is done, or after C{timeout} seconds; else at once.
         @param how: C{clean_cache} for a pillar.
-        @raises RemoteError: we know no such thing, or it failed while somebody waits.
+        @raises RemoteError: it is unknown, or it failed while a caller waits.
         """
         if what in NOTHING_KEPT:
             return True

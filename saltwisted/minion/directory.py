@@ -175,10 +175,10 @@ class Directory:
 
     def told(self, names: Sequence[str], by: Master | None = None, own: str = "") -> None:
         """
-        A master has said which masters there are.
+        A master has named the masters.
 
-        @param by: how we call that master.
-        @param own: which of these it is.
+        @param by: our name for that master.
+        @param own: which of them it is.
         """
         masters = self._readable(names)
         itself = self._readable([own]) if own else []

@@ -114,7 +114,7 @@ class Running:
 
     @property
     def suspect(self) -> str:
-        """What to say of the site's own code when it has ended too early; C{""}: nothing."""
+        """The text about the site's own code if the process has ended too early; C{""}: nothing."""
         if not self.site:
             return ""
         return f"; the last file of the site's own that it executed is {self.site}"
@@ -157,9 +157,9 @@ class Executor:
 
     def run(self, order: Order) -> Running:
         """
-        Start a job, or put it into the queue when all places are taken.
+        Start a job, or queue it if all slots are in use.
 
-        Private calls and those that look after jobs are never queued.
+        Private calls and those that manage jobs are never queued.
 
         @raises RemoteError: C{TooManyJobs}: the queue is full, too.
         """
@@ -193,8 +193,8 @@ class Executor:
         """
         Run one function for ourselves.
 
-        @param handler: for what it asks besides giving its return.
-        @param without: facts that the worker shall find by itself.
+        @param handler: for its requests other than its return.
+        @param without: facts that the worker must find by itself.
         @return: its return fields.
         @raises RemoteError: C{WorkerDied}.
         """
@@ -249,7 +249,7 @@ class Executor:
 
     def stop(self) -> list[Running]:
         """
-        Start no more jobs; those that run go on without us.
+        Start no more jobs; running ones continue without us.
 
         @return: what was in the queue.
         """

@@ -63,9 +63,9 @@ class Heart:
 
     def after(self, seconds: float, always: bool = False) -> None:
         """
-        Beat in so many seconds, in place of what was planned.
+        Beat in so many seconds; this replaces the planned beat.
 
-        @param always: ask even if the master was heard lately.
+        @param always: ask even if the master sent something lately.
         """
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
@@ -78,7 +78,7 @@ class Heart:
 
     def want_keys(self, pause: float = 0.0) -> None:
         """
-        Ask for the publish keys soon; what is planned sooner is not put off.
+        Ask for the publish keys soon; an earlier planned beat is not postponed.
 
         @param pause: seconds since they were asked for last, at least.
         """

@@ -75,7 +75,7 @@ class Publications:
         return len(self._held)
 
     def forget(self) -> None:
-        """The attempt has ended: nobody waits for what is held."""
+        """The attempt has ended: waiting publications are dropped."""
         self._held = deque(maxlen=MAX_HELD)
 
     def came(self, payload: Any) -> None:
@@ -116,10 +116,10 @@ class Publications:
 
     def read_held(self, asked: float) -> None:
         """
-        Another look at what could not be opened.
+        Try again to open waiting publications.
 
-        @param asked: what came before that and still cannot be opened is given up: the master
-            has said since which keys there are.
+        @param asked: publications from before this time that still cannot be opened are dropped:
+            the master has since said which keys there are.
         """
         subscriber, held = self._subscriber, self._held
         waiting = list(held)

@@ -108,7 +108,7 @@ class Returns(Service):
         self._look()
 
     def stopService(self) -> None:
-        """Send nothing more; what is on disk stays there."""
+        """Send no more; returns on disk stay there."""
         super().stopService()
         self._connected = False
         if self._timer is not None and self._timer.active():

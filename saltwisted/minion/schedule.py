@@ -127,7 +127,7 @@ class Scheduler(Service):
         self._changed()
 
     def stopService(self) -> None:
-        """Start nothing any more; jobs that run go on."""
+        """Start nothing any more; running jobs continue."""
         super().stopService()
         self._sleep(None)
 
@@ -248,7 +248,7 @@ class Scheduler(Service):
         return self._book.listed(where)
 
     def save(self) -> None:
-        """Have the schedule kept on disk, without what comes from the pillar."""
+        """Have the schedule written to disk, without entries from the pillar."""
         self._save(without_hidden(self._book.own))
 
     def _run_now(self, name: str) -> dict[str, Any]:

@@ -244,12 +244,12 @@ class SignInAgain:
         forget(self.ask())
 
     def ended(self) -> list[Deferred[None]]:
-        """The sign-in that ran has ended; who asks from now on gets another. Who waits for it."""
+        """The sign-in has ended; callers from now on get another. Returns those who wait for it."""
         waiting, self._waiting = self._waiting or [], None
         return waiting
 
     def answer(self, waiting: list[Deferred[None]], event: Event) -> None:
-        """Tell those who wait what it was."""
+        """Tell waiting callers the result."""
         for one in waiting:
             if one.called:
                 continue
@@ -261,7 +261,10 @@ class SignInAgain:
                 one.errback(AuthenticationError(getattr(event, "reason", "sign-in")))
 
     def stop(self) -> list[Deferred[None]]:
-        """The attempt has ended: no timer is left. Who waits, to be told when all is closed."""
+        """
+        The attempt has ended: no timer is left. Returns waiting callers, to be told when everything
+        is closed.
+        """
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
         self._timer = None

@@ -57,7 +57,7 @@ class SeenJobs(Protocol):
 
 
 def jid_time(jid: str) -> float | None:
-    """Seconds since 1970 of a jid, or C{None} if it is no time."""
+    """Seconds since 1970 of a jid, or C{None} if it is not a valid time."""
     digits = jid[:20]
     if len(digits) != 20 or not digits.isdigit() or not digits.isascii():
         return None
@@ -106,7 +106,7 @@ class Seen:
 
     def load(self) -> None:
         """
-        Read what was kept. Wrong lines are skipped.
+        Read the file. Invalid lines are skipped.
 
         @raises StoreError: the file cannot be read; starting without it would forget.
         """

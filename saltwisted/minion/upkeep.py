@@ -102,7 +102,7 @@ class Upkeep:
             self._want_keys()
 
     def end(self, attempt: Attempt) -> None:
-        """Close the attempt, which does not count any more."""
+        """Close the attempt, which is no longer the current one."""
         self._heart.stop()
         self.publications.forget()
         waiting = self._again.stop()

@@ -19,18 +19,18 @@ LONGEST = 2048
 
 def ranges(header: str) -> list[str]:
     """
-    What a header accepts, what is wanted most first; what has C{q=0} is not in it.
+    What a header accepts, most wanted first, without anything that has C{q=0}.
 
-    @raises Problem: a quality is no number.
+    @raises Problem: a quality is not a number.
     """
     return [name for quality, name in qualities(header) if quality > 0]
 
 
 def qualities(header: str) -> list[tuple[float, str]]:
     """
-    All that a header names, each with its quality, what is wanted most first.
+    Everything that a header names, each with its quality, most wanted first.
 
-    @raises Problem: a quality is no number.
+    @raises Problem: a quality is not a number.
     """
     found: list[tuple[float, str]] = []
     for part in header[:LONGEST].split(","):
@@ -77,7 +77,7 @@ def best(header: str | None, forms: Sequence[str] = FORMS) -> str:
 
 
 def prefers_html(header: str | None) -> bool:
-    """Whether a browser wants a page: C{text/html} is what it asks for before anything else."""
+    """Whether a browser wants a page: it asks for C{text/html} before anything else."""
     if not header or header.strip() == "*/*":
         return False
     wanted = ranges(header)

@@ -59,7 +59,8 @@ def read(content_type: str | None, content: bytes) -> Body:
     """
     The body of a request.
 
-    @raises Problem: C{400} it is not what it says; C{406} nobody reads such, or it says nothing.
+    @raises Problem: C{400} it is not what it claims to be; C{406} nothing can read its type, or it
+        has none.
     """
     if not content:
         return Body()
@@ -72,7 +73,7 @@ def read(content_type: str | None, content: bytes) -> Body:
 
 
 def is_long(content_type: str | None, content: bytes) -> bool:
-    """Whether a body has to be read where it keeps nobody waiting."""
+    """Whether a body must be read where it delays nobody."""
     reader = _READERS.get(media_type(content_type))
     if reader is None:
         return False
@@ -99,7 +100,7 @@ def _dumper() -> Any:
 
 def measure(value: Any) -> None:
     """
-    Refuse what is too much to be walked through.
+    Refuse a value that is too large to be walked through.
 
     @raises Problem: too deep, or too many values.
     """

@@ -45,7 +45,7 @@ class SaltInfo:
         return bool(self._changed)
 
     def tell(self) -> list[dict[str, Any]]:
-        """What there is to tell, each a document; what comes later changes none of them."""
+        """What there is to send, each a document; later ones change none of them."""
         told: list[dict[str, Any]] = []
         for name in self._changed:
             if name == "jobs":

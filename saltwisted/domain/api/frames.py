@@ -31,5 +31,5 @@ def event_frame(tag: str, document: bytes) -> bytes:
 
 
 def document_frame(tag: str, document: bytes) -> bytes:
-    """JSON alone, as C{?format_events} tells it."""
+    """JSON alone, for C{?format_events}."""
     return text_frame(document)

@@ -74,7 +74,7 @@ class Work:
 
 
 def disabled(client: str) -> str:
-    """What is said of a client that the master does not offer."""
+    """The text about a client that the master does not offer."""
     return (
         f"Client disabled: '{client}'. Add to 'netapi_enable_clients' master config option to"
         " enable."
@@ -233,7 +233,9 @@ def shown_return(data: Mapping[str, Any], full: bool) -> Any:
 
 
 def shown_silence(jid: str, connected: bool, full: bool) -> Any:
-    """What stands for a minion that did not answer: never what a minion might have said."""
+    """
+    The value for a minion that did not answer: never something that a minion might have returned.
+    """
     text = "Minion did not return. [Not connected]"
     if connected:
         text = (
@@ -245,7 +247,7 @@ def shown_silence(jid: str, connected: bool, full: bool) -> Any:
 
 
 def bad_batch(size: Any) -> str:
-    """What is said of a batch that is no number."""
+    """The text about a batch that is not a number."""
     return (
         f"Invalid batch specification {str(size)[:50]!r}: must be an integer or percentage"
         " string like '10' or '25%'."
@@ -254,9 +256,9 @@ def bad_batch(size: Any) -> str:
 
 def shown_runner(result: Mapping[str, Any], full: bool, asked: Mapping[str, Any]) -> Any:
     """
-    What a runner gave.
+    The result of a runner.
 
-    @raises Problem: C{400}, there is no such runner.
+    @raises Problem: C{400}, the runner does not exist.
     """
     check_there(result)
     if not full:
@@ -269,9 +271,9 @@ def shown_runner(result: Mapping[str, Any], full: bool, asked: Mapping[str, Any]
 
 def shown_wheel(result: Mapping[str, Any]) -> dict[str, Any]:
     """
-    What a wheel function gave.
+    The result of a wheel function.
 
-    @raises Problem: C{400}, there is no such function.
+    @raises Problem: C{400}, the function does not exist.
     """
     check_there(result)
     return {"tag": result.get("tag"), "data": plain_result(result)}
@@ -284,7 +286,7 @@ def plain_result(result: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_there(result: Mapping[str, Any]) -> None:
     """
-    Refuse the result of a function that is not there.
+    Refuse the result of a missing function.
 
     @raises Problem: C{400} with its name.
     """

@@ -41,9 +41,9 @@ class Page:
 
 def page_of(query: Mapping[str, str]) -> Page | None:
     """
-    What page a query asks for; C{None}: everything.
+    The page that a query asks for; C{None}: everything.
 
-    @raises Problem: C{400}, the limit is no number.
+    @raises Problem: C{400}, the limit is not a number.
     """
     after = query.get("after", "")
     limit = query.get("limit", "")

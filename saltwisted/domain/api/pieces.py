@@ -34,7 +34,9 @@ class Weighed(dict[Any, Any]):
 
 
 def weighed(value: dict[Any, Any]) -> dict[Any, Any]:
-    """The same map, weighed once for all; one that is no piece by itself stays as it is."""
+    """
+    The same map, weighed once for all; a map too small to be a piece by itself stays unchanged.
+    """
     left = room_after(value)
     if left < 0:
         return value
@@ -47,7 +49,7 @@ def pieces(value: Any) -> Iterator[str]:
     """
     The document, in pieces.
 
-    @raises NotJson: something in it is no JSON.
+    @raises NotJson: something in it cannot be JSON.
     """
     if room_after(value) >= 0:
         yield _whole(value)

@@ -82,7 +82,7 @@ def git_rule_of(secret: Any) -> tuple[SignedByGitServer, ...]:
     """
     The rule of C{gitfs_webhook_secret}, if there is one.
 
-    @raises ConfigError: it is no secret.
+    @raises ConfigError: it is not a valid secret.
     """
     if not secret:
         return ()

@@ -55,7 +55,7 @@ def sight_of(rules: Sequence[Any], for_all: bool = False) -> Sight:
 
 def minion_of(tag: str, sender: str) -> str:
     """
-    The minion that an event is of; C{""} if it is of none. What is in its data is not looked at:
+    The minion to which an event belongs; C{""} if to none. The event's data is ignored, because
     minions put into it what they like.
     """
     if sender:
@@ -78,9 +78,9 @@ class JobUsers:
 
     def heard(self, tag: str, data: Mapping[str, Any]) -> str:
         """
-        Take note of the event that announces a call.
+        Remember the event that announces a call.
 
-        @return: whose call an event is of; C{""} where that is not known, or it is of none.
+        @return: to whose call an event belongs; C{""} if that is unknown, or to none.
         """
         words = tag.split("/", 4)
         if len(words) < 4 or words[0] != "salt" or words[1] not in _CALLS:
@@ -111,9 +111,9 @@ class Eyes:
 
     def see(self, minion: str, user: str) -> bool:
         """
-        Whether he sees an event.
+        Whether the user may see an event.
 
-        @param minion: that it is of.
-        @param user: whose call it is of.
+        @param minion: the minion to which it belongs.
+        @param user: the user to whose call it belongs.
         """
         return self.everything or (user != "" and user == self.user) or minion in self.minions

@@ -32,7 +32,7 @@ def stamp_at(now: float) -> int:
 
 
 def stamp_seconds(stamp: int) -> float:
-    """When a stamp was given, in seconds since 1970 by the clock of the node that gave it."""
+    """When a stamp was made, in seconds since 1970 by the clock of the node that made it."""
     return (stamp >> COUNT_BITS) / 1000.0
 
 

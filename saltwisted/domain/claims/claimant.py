@@ -69,7 +69,9 @@ class Round:
 
     @property
     def taken(self) -> Reply | None:
-        """What one voter says of a key that was done, or that a majority says somebody holds."""
+        """
+        One voter's statement about a key that is done, or that a majority says somebody holds.
+        """
         for reply in self.replies.values():
             if reply.said == DONE:
                 return reply
@@ -90,14 +92,14 @@ class Round:
 
     @property
     def highest(self) -> int:
-        """The highest term that was told."""
+        """The highest reported term."""
         return max((reply.term for reply in self.replies.values()), default=0)
 
     @property
     def planned(self) -> tuple[Reply | None, bool]:
         """
-        What a dead holder had written down last, as far as those who granted know; and whether it
-        is doubtful that this is what was begun.
+        What a dead holder had recorded last, as far as the granting voters know; and whether it is
+        doubtful that this is what was begun.
         """
         found = [r for r in self.replies.values() if r.said == GRANTED and r.plan is not None]
         last = max(found, key=lambda reply: reply.accepted, default=None)
@@ -107,7 +109,7 @@ class Round:
 
     @property
     def age(self) -> float:
-        """How long ago the plan was made; without end where nobody knows."""
+        """How long ago the plan was made; infinite if nobody knows."""
         ages = [r.age for r in self.replies.values() if r.plan is not None and not r.is_old]
         return max(ages, default=float("inf"))
 

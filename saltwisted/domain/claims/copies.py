@@ -134,9 +134,9 @@ class Copies:
 
     def came(self, occasion: Occasion, now: float, window: float = WINDOW) -> str | None:
         """
-        An event came to this node: the key to claim for it, or C{None} for one that came here
-        before. For a copy it is the key that somebody else has claimed already: it is ours
-        when he has given it up.
+        An event came to this node: returns the key to claim for it, or C{None} for one that came
+        here before. For a copy it is the key that another node has already claimed: it is ours if
+        that node has given it up.
 
         @param window: seconds within which it may be a copy.
         """
@@ -169,7 +169,7 @@ class Copies:
         self._calls.pop(key, None)
 
     def given(self, key: str, now: float) -> None:
-        """An earlier life of this node gave this key to an event, and it is taken up now."""
+        """An earlier life of this node assigned this key to an event, which is taken over now."""
         alike, number = number_of(key)
         if number is None:
             self._calls[key] = now
@@ -182,8 +182,8 @@ class Copies:
         """
         The key of an event was claimed: copies of it may come here.
 
-        @param node: the node that it came to, whoever does it: what comes to that node is a copy of
-            nothing that came there before.
+        @param node: the node that received it, whoever claims it: an event that comes to that node
+            is a copy of nothing that came there before.
         @param age: how many seconds ago.
         """
         alike, number = number_of(key)
@@ -206,12 +206,12 @@ class Copies:
         window: float = WINDOW,
     ) -> str | None:
         """
-        The key that L{came} had given was claimed before: C{None} if our event is a copy of one
-        that another node has claimed, or the key to claim in its place.
+        The key that L{came} had assigned was claimed before: C{None} if our event is a copy of one
+        that another node has claimed, or the key to claim instead.
 
-        @param node: the node that the event came to for which it was claimed.
+        @param node: the node that received the event for which it was claimed.
         @param age: how many seconds ago it was claimed.
-        @param recent: what else is known where that is known.
+        @param recent: what else the voters know about such events.
         @param window: seconds within which ours may be a copy.
         """
         alike, number = number_of(key)
@@ -241,8 +241,9 @@ class Copies:
 
     def forget(self, now: float) -> None:
         """
-        What is so old that no copy of it is on its way any more; to be called again and again. A
-        number that is given anew is found taken, as long as members remember for what.
+        Forget events that are so old that no copy of them is on its way any more; call it
+        repeatedly. A number that is assigned again is found taken, as long as members remember for
+        what.
         """
         for _ in range(AT_ONCE):
             oldest = next(iter(self._kinds.values()), None)
@@ -284,12 +285,14 @@ class LoneCopies:
         self._calls.pop(key, None)
 
     def given(self, key: str, now: float) -> None:
-        """An earlier life gave this key to an event, and it is taken up now."""
+        """An earlier life assigned this key to an event, which is taken over now."""
         if number_of(key)[1] is None:
             self._calls[key] = now
 
     def taken(self, key: str, *known: Any) -> str | None:
-        """The key was claimed before: the next one, or C{None} for what has come before."""
+        """
+        The key was claimed before: the next one, or C{None} for an event that has come before.
+        """
         alike, number = number_of(key)
         if number is None:
             return None
@@ -328,7 +331,7 @@ class EventKeys:
         self._window_of = window_of
 
     def of(self, minion: str, tag: str, data: Mapping[str, Any]) -> str | None:
-        """By what came here before, and what others are known to have claimed."""
+        """According to earlier events here, and known claims of others."""
         now = self._seconds()
         key = self._copies.came(occasion_of(minion, tag, data), now, self._window_of(minion))
         while key is not None and self._is_taken(key):
@@ -364,13 +367,13 @@ def is_taken_event(
     key: str, row: str, since: float | None, known: Known, window: float = WINDOW
 ) -> bool:
     """
-    The key of an event that another life of a node took, and which is taken up now, was claimed:
-    whether that is known to have been for this event, or a copy of it.
+    The key of an event that another life of a node received, and which is taken over now, was
+    claimed: whether that is known to have been for this event, or a copy of it.
 
-    What came to the same node is this very event, or another one. What came to another node is a
-    copy if both came within the time in which copies come. Else it was a namesake, whose number
-    that life had not known of, or which was given a number that nobody had claimed. That life may
-    have claimed this event by a later one, or not have claimed it.
+    An event that came to the same node is this very event, or another one. One that came to another
+    node is a copy if both came within the time in which copies come. Otherwise it was an identical
+    event whose number that life had not known, or which got a number that nobody had claimed. That
+    life may have claimed this event under a later one, or not at all.
 
     @param row: the event, C{node#life/number}.
     @param since: how many seconds ago it came, if that is known.
@@ -401,7 +404,7 @@ def _key(alike: str, number: str) -> str:
 
 
 def number_of(key: str) -> tuple[str, int | None]:
-    """What an event is alike to, and the number of the instance; C{None} for any other key."""
+    """The event without its number, and the number of the instance; C{None} for any other key."""
     parts = key.split("/")
     if len(parts) == 3 and parts[0] == "event" and parts[2].isdigit():
         return parts[1], int(parts[2])

@@ -62,13 +62,13 @@ class Electorate:
         return sorted({seat for seats in self.sets for seat in seats})
 
     def is_gone(self, gone: Collection[str]) -> bool:
-        """Whether of one of its sets nobody is left: it can decide nothing any more."""
+        """Whether one of its sets has no member left: then it can decide nothing any more."""
         return any(all(seat.key in gone for seat in seats) for seats in self.sets)
 
     def may_forget(self, gone: Collection[str], two: str = PAIR) -> bool:
         """
-        Whether those that are gone had a majority without the others, who may then know nothing
-        of what they granted.
+        Whether the members that are gone had a majority without the others, who may then know
+        nothing of what they granted.
         """
         return any(
             _is_majority(seats, {seat.key for seat in seats if seat.key in gone}, (), two)
@@ -92,8 +92,8 @@ class Electorate:
         """
         Whether these together may grant.
 
-        @param gone: who was removed or declared dead.
-        @param two: what holds for two members: C{pair} or C{both}.
+        @param gone: members that were removed or declared dead.
+        @param two: the rule for two members: C{pair} or C{both}.
         """
         return all(_is_majority(seats, keys, gone, two) for seats in self.sets)
 

@@ -289,7 +289,7 @@ class Names:
         return _txn([self._is("open", key, term)], [*gone, done])
 
     def drop(self, key: str, state: State, is_unbegun: bool) -> Ask:
-        """Give a key back; with the act, where nobody can have begun it."""
+        """Release a key; with the act, if nobody can have begun it."""
         term = state.term.written if state.term is not None else 0
         kinds = ("term", "open", "plan") if is_unbegun else ("term",)
         return _txn([self._is("term", key, term)], [self._delete(kind, key) for kind in kinds])
@@ -375,9 +375,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def decode_token(answer: Any) -> str:
-    """
-    @raises WireError: it makes no sense.
-    """
+    """@raises WireError: it is invalid."""
     token = _map(answer).get("token")
     if not isinstance(token, str) or not token or not token.isascii() or not token.isprintable():
         raise WireError("an answer without a token")
@@ -386,8 +384,8 @@ def decode_token(answer: Any) -> str:
 
 def decode_lease(answer: Any, wanted: int = 0) -> Lease:
     """
-    @param wanted: the seconds that were asked for.
-    @raises WireError: it makes no sense.
+    @param wanted: the requested seconds.
+    @raises WireError: it is invalid.
     """
     # What streams answers puts each into C{result}
     found = _map(_map(answer).get("result", answer))
@@ -402,9 +400,7 @@ def decode_lease(answer: Any, wanted: int = 0) -> Lease:
 
 
 def decode_done(answer: Any) -> Done:
-    """
-    @raises WireError: it makes no sense.
-    """
+    """@raises WireError: it is invalid."""
     body = _map(answer)
     header = _map(body.get("header"))
     found = []
@@ -458,9 +454,9 @@ class State:
 
 def state_of(names: Names, done: Done) -> State:
     """
-    Out of the answer to L{Names.look}.
+    Read the answer to L{Names.look}.
 
-    @raises WireError: it makes no sense.
+    @raises WireError: it is invalid.
     """
     if len(done.found) not in (4, 6):
         raise WireError("an answer to another request")
@@ -524,9 +520,9 @@ def meaning(state: State, holder: str, lease: str, can_begin: bool) -> Meaning:
     """
     What a state means for this node.
 
-    @param lease: that it has now.
+    @param lease: its present lease.
     @param can_begin: whether it would begin this itself, rather than finish what others began.
-    @raises WireError: what is written there makes no sense.
+    @raises WireError: the stored data is invalid.
     """
     if state.done is not None:
         record = decode_record(state.done.value)
@@ -577,10 +573,10 @@ class Revisions:
 
     def at_least(self, revision: int, now: float, told: float = 0.0) -> float:
         """
-        For how many seconds it has been there for certain, since this node looks.
+        For how many seconds it has certainly existed, since this node checks.
 
-        @param told: the same by the time of day, which tells only whether what was there before
-            that, and is longer ago, is old: somebody may have set it.
+        @param told: the same by the time of day, which only decides whether something from before
+            that is old: somebody may have set it.
         """
         for _, moment, seen in self._seen:
             if seen >= revision:
@@ -590,7 +586,7 @@ class Revisions:
         return 0.0
 
     def at_most(self, revision: int, now: float) -> float:
-        """Within how many seconds it was written; without end where nobody knows."""
+        """Within how many seconds it was written; infinite if nobody knows."""
         last = float("-inf")
         for moment, _, seen in self._seen:
             if seen >= revision:

@@ -100,7 +100,7 @@ def encode_questions(
     """
     A message.
 
-    @param highest: the highest term that who asks has ever granted.
+    @param highest: the highest term that the asker has ever granted.
     """
     rows = [
         [
@@ -124,9 +124,9 @@ def encode_questions(
 
 def decode_questions(body: bytes) -> tuple[Electorate | None, list[Question], int | None]:
     """
-    The reverse; the last is the highest term, C{None} if that is not said.
+    The reverse; the last is the highest term, C{None} if it is missing.
 
-    @raises WireError: it is none, or too much of one.
+    @raises WireError: it is invalid, or too large.
     """
     value = unpack_bin(body)
     try:
@@ -211,10 +211,10 @@ def encode_replies(
 
 def decode_replies(body: bytes) -> tuple[Electorate | None, list[Reply], bool, int | None]:
     """
-    The reverse; the last two are whether who answered abstains, and its highest term, C{None} if
-    that is not said.
+    The reverse; the last two are whether the answering member abstains, and its highest term,
+    C{None} if it is missing.
 
-    @raises WireError: it is none.
+    @raises WireError: it is invalid.
     """
     value = unpack_bin(body)
     try:

@@ -57,8 +57,8 @@ DUTY = "duty/"
 def settle_seconds(window: float) -> float:
     """
     How long anything that was granted under an electorate may count: a copy of an event comes a
-    while later, is claimed within the window after that, and what it began is finished by
-    somebody else within the window again; the term that that was claimed for then runs out.
+    while later, is claimed within the window after that, and what it began is finished by another
+    member within the window again; then the term of that claim expires.
     """
     return 2 * window + WINDOW + TERM * (1 + 2 * MARGIN)
 
@@ -114,8 +114,8 @@ class Vote:
 
     def age(self, now: float) -> float:
         """
-        For how many seconds it has been granted, at least. The time of day tells only whether what
-        is longer ago is old: somebody may have set it.
+        For how many seconds it has been granted, at least. The time of day only decides whether
+        something from longer ago is old: somebody may have set it.
         """
         age = max(0.0, now - self.since)
         return age + self.before if age > WINDOW else age
@@ -236,8 +236,8 @@ class Voter:
 
     def leap(self) -> list[Write]:
         """
-        Others that had a majority without this member are gone for good: what is granted from now
-        on has numbers far above those that they may have given.
+        Members that had a majority without this one are gone for good: from now on, granted terms
+        have numbers far above those that they may have assigned.
         """
         # If this one does not know yet what it may have lost, it is far above that as well
         self._has_leapt = True
@@ -287,12 +287,12 @@ class Voter:
 
     def heard(self, highest: int | None) -> list[Write]:
         """
-        Another member says up to which term it has ever granted any, if it does.
+        Another member reports the highest term that it has ever granted, if any.
 
         As long as this one does not vote yet, it learns from the others how high terms are. If it
-        has a vote by what they know, it has lost what it voted: it may have granted alone (of two
-        the first by name), or with members that are away now, what none of these has heard of. So
-        it goes on far above them.
+        has a vote by their knowledge, it has lost its votes: it may have granted alone (of two the
+        first by name), or with members that are away now, terms of which none of these has heard.
+        So it continues far above them.
         """
         if highest is None:
             return []

@@ -105,11 +105,12 @@ class Receipt:
 
 def merged(receipts: Iterable[Receipt]) -> list[Receipt]:
     """
-    What several members know, with one receipt for each act, oldest first; the same whoever asks.
+    The combined knowledge of several members, with one receipt for each act, oldest first; the same
+    whoever asks.
 
     Each member has a row for an act, and not all say the same: one was away at the end, or granted
-    an attempt that came to nothing. One that heard of the end from others, when it asked for the
-    act itself, does not know the time: its row ends when that attempt began.
+    an attempt that failed. One that heard of the end from others, when it asked for the act itself,
+    does not know the time: its row ends when that attempt began.
     """
 
     def credit(one: Receipt) -> tuple[bool, bool, int, float, float]:

@@ -27,7 +27,7 @@ Tips = Mapping[str, Sequence[str]]
 
 
 def following(newest: Version, term: int) -> Version:
-    """The next version of a holder, who has heard of C{newest}."""
+    """The next version of a holder that has heard of C{newest}."""
     epoch, last, number = newest
     if term > last:
         return (epoch, term, 1)
@@ -106,15 +106,15 @@ def heard(served: Version, version: Version, here: Collection[Version]) -> Do:
 
 
 def lacking(wanted: Mapping[str, str], refs: Mapping[str, str]) -> list[str]:
-    """The objects that somebody lacks who has what C{refs} lead to."""
+    """The objects that a node with C{refs} lacks."""
     return sorted(set(wanted.values()) - set(refs.values()))
 
 
 def aside_of(value: Any) -> dict[str, Any]:
     """
-    What a peer says beside the refs, where only signed commits count.
+    The data besides the refs in a peer's message, if only signed commits count.
 
-    @raises ValueError: it is something else.
+    @raises ValueError: it is invalid.
     """
     if not isinstance(value, Mapping) or value.keys() - set(ASIDE):
         raise ValueError("invalid data beside the refs")
@@ -134,7 +134,7 @@ def aside_of(value: Any) -> dict[str, Any]:
 
 
 def content(state: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a state all nodes have alike."""
+    """The part of a state that is the same on all nodes."""
     refs = {ref: list(tip) for ref, tip in state.get("refs", {}).items()}
     return {"refs": refs, **{name: state[name] for name in ASIDE if name in state}}
 
@@ -154,8 +154,8 @@ def objects_in(state: Mapping[str, Any]) -> dict[str, str]:
 
 def carried(fetched: Mapping[str, Any], served: Mapping[str, Any]) -> Mapping[str, Any]:
     """
-    What a holder makes of a fetch: a rollback stays until the remote has something new, or somebody
-    else may sign.
+    The new state of a holder after a fetch: a rollback stays until the remote has something new, or
+    other keys may sign.
 
     @param served: what was served until now.
     """
@@ -169,7 +169,9 @@ def carried(fetched: Mapping[str, Any], served: Mapping[str, Any]) -> Mapping[st
 
 
 def rolled_back(served: Mapping[str, Any], tips: Tips) -> dict[str, Any]:
-    """The state that serves these tips instead of what was fetched; of the newest: just that."""
+    """
+    The state that serves these tips instead of what was fetched; for the newest tips, just that.
+    """
     state = {name: value for name, value in served.items() if name != BACK}
     if {ref: list(tip) for ref, tip in tips.items()} != content(state)["refs"]:
         state[BACK] = {ref: list(tip) for ref, tip in tips.items()}

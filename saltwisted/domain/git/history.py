@@ -176,7 +176,7 @@ class BackWards:
         return remote in self._remotes
 
     def put(self, remote: str, fetched: Mapping[str, Tip], earlier: Mapping[str, Tip]) -> int:
-        """Serve something else of a remote than what was fetched; how many refs differ."""
+        """Serve other refs of a remote than what was fetched; returns how many differ."""
         changed = len(_between(fetched, earlier))
         self._remotes.pop(remote, None)
         if changed:
@@ -185,8 +185,8 @@ class BackWards:
 
     def refs(self, remote: str, fetched: Mapping[str, Tip]) -> tuple[Refs | None, bool]:
         """
-        What is served in the place of what was fetched; C{None}: just that. And whether it was
-        something else until now.
+        What is served instead of what was fetched; C{None}: just that. And whether it was something
+        else until now.
         """
         known = self._remotes.get(remote)
         if known is None:

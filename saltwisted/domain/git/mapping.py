@@ -172,8 +172,8 @@ def _of(remote: IRemote, env: str, name: str) -> str | None:
 
 def tip_of(remote: IRemote, refs: Refs, env: str) -> Tip | str | None:
     """
-    The commit that an environment is: a known one, the name of an object that is to be looked up
-    (hex digits, perhaps not all), or C{None}.
+    The commit of an environment: a known one, the name of an object to look up (hex digits,
+    possibly a prefix), or C{None}.
 
     Branches before tags before commits, or as C{ref_types} says; then the same with C{fallback}.
     """

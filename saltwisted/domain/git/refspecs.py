@@ -11,7 +11,7 @@ BRANCHES, TAGS = "refs/heads/", "refs/tags/"
 
 def tracked(told: Mapping[str, str], refspecs: Iterable[str]) -> dict[str, str] | None:
     """
-    The refs that there are after a fetch, with their objects; C{None} where only git can say.
+    The refs after a fetch, with their objects; C{None} if only git can say.
 
     @param told: the refs of the remote.
     @param refspecs: C{+SOURCE:TARGET}, with one star each or none, and C{^SOURCE}.

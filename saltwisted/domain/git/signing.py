@@ -63,8 +63,8 @@ def wrong_with_gpg(status: int, told: str, keys: Mapping[str, Key]) -> str:
     """
     What is wrong with an OpenPGP signature; C{""} for nothing.
 
-    @param status: how C{git verify-commit --raw} ended.
-    @param told: what it said: the lines of C{gpg --status-fd}.
+    @param status: the exit status of C{git verify-commit --raw}.
+    @param told: its output: the lines of C{gpg --status-fd}.
     """
     rows = [line.split() for line in told.splitlines() if line.startswith("[GNUPG:] ")]
     outcomes = [row for row in rows if len(row) > 2 and row[1] in _OUTCOMES]
@@ -127,7 +127,7 @@ def called(ref: str) -> str:
 
 def sentence(ref: str, refusal: Mapping[str, Any]) -> str:
     """
-    What people are told of a ref that is not served as it is.
+    The text about a ref that is not served as it is.
 
     @param refusal: C{commit}, C{why}, and C{serves}, the commit that is served, or C{""}.
     """

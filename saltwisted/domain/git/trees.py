@@ -43,7 +43,7 @@ than the last argument says.
 
 
 def is_plain(name: str) -> bool:
-    """Whether a name may be served: it means itself, and is no place of git's own."""
+    """Whether a name may be served: it means itself, and is not one of git's own names."""
     return (
         name not in ("", ".", "..")
         and name.lower().rstrip(". ") != ".git"
@@ -62,7 +62,7 @@ def clean(path: str) -> tuple[str, ...] | None:
 
 def resolve(top: str, parts: Sequence[str], look: Look, target: Target) -> Entry | None:
     """
-    What a path leads to inside a tree, by way of links; C{None} where that is nothing.
+    Where a path leads inside a tree, through links; C{None} if nowhere.
 
     @param top: the tree of the commit; no link leads above it.
     """
@@ -139,11 +139,11 @@ class Names:
 
 def names_of(data: bytes, width: int = 20) -> Names:
     """
-    The raw form of a tree, taken apart. A list may have 10 000 names: what can be done for all of
-    them at once is.
+    Parse the raw form of a tree. A list may have 10 000 names, so as much as possible is done for
+    all of them at once.
 
     @param width: bytes of the name of an object.
-    @raises ValueError: it is no tree.
+    @raises ValueError: it is not a tree.
     """
     rows = _ROWS[width].findall(data)
     if sum(map(len, chain.from_iterable(rows))) + 2 * len(rows) != len(data):
@@ -245,7 +245,7 @@ def _shorter(names: Names, room: int) -> tuple[Names, int]:
 
 
 def text_of(data: bytes | None) -> str | None:
-    """The target of a link; C{None} where it is no text, or too long."""
+    """The target of a link; C{None} if it is not text, or too long."""
     try:
         return data.decode() if data is not None and len(data) <= MOST_LINK else None
     except UnicodeDecodeError:
@@ -265,7 +265,7 @@ def mounted(listed: Everything, mountpoint: str) -> Everything:
 
 
 def changed(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, list[str]]:
-    """Ref to its commit before and after, C{""} where there was none or is none any more."""
+    """Ref to its commit before and after, C{""} if there was or is none."""
     return {
         ref: [old.get(ref, ""), new.get(ref, "")]
         for ref in sorted(old.keys() | new.keys())

@@ -125,10 +125,10 @@ def _parts(body: Any) -> Iterable[tuple[Any, Any]]:
 
 def reconcile_extend(high: High, strict: bool = False) -> list[str]:
     """
-    Lay C{__extend__} over the states it names; the high data is changed.
+    Merge C{__extend__} into the states that it names; the high data is changed.
 
     @param strict: an id counts only with the module that is extended.
-    @return: errors: what is extended is not there.
+    @return: errors: an extended state does not exist.
     """
     errors: list[str] = []
     names = Names(high)
@@ -227,7 +227,7 @@ def apply_requisites_in(high: High, disabled: Iterable[str] = ()) -> list[str]:
     Turn C{require_in} and its family, C{use} and C{use_in} into arguments where they belong.
 
     @param disabled: C{disabled_requisites}.
-    @return: errors: references with dots, or to states that are not there.
+    @return: errors: references with dots, or to states that do not exist.
     """
     work = _RequisitesIn(high, frozenset(disabled))
     for id_, body in high.items():

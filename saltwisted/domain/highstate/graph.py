@@ -409,10 +409,10 @@ def order_chunks(
     graph: Graph, chunks: Iterable[Chunk], disabled: Container[str] = ()
 ) -> tuple[list[Chunk], list[str]]:
     """
-    The order of execution, and what is wrong with the requisites.
+    The order of execution, and the errors of the requisites.
 
     @param graph: with all chunks added.
-    @return: chunks and errors; no chunks where requisites go in a circle.
+    @return: chunks and errors; no chunks if requisites form a cycle.
     """
     cap = 1
     errors: list[str] = []

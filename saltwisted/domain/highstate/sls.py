@@ -71,9 +71,9 @@ class Assembly:
 
     def assemble(self, matches: Mapping[Any, Sequence[str]]) -> list[str]:
         """
-        Render what a top file gave, or what was asked for.
+        Render what a top file selected, or what was requested.
 
-        @param matches: environment to SLS names, globs among them.
+        @param matches: environment to SLS names, including globs.
         @return: errors; the data is in L{high}.
         """
         every: list[str] = []

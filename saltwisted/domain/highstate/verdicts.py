@@ -129,7 +129,7 @@ class Malformed(Exception):
 
 def unified(result: Any) -> Any:
     """
-    A state's answer in its one form: C{comment} a text, C{result} true, false or C{None}.
+    A state's answer in a uniform form: C{comment} a text, C{result} true, false or C{None}.
 
     An answer that is not a result becomes a failed one that says so.
     """

@@ -45,7 +45,7 @@ class Pairs:
         self._known: set[Pair] = set()
 
     def take(self, pair: Pair) -> Pair:
-        """The pair under which this one counts; a new one is taken in while there is room."""
+        """The pair under which this one counts; a new one is added while there is room."""
         if pair not in self._known:
             if len(self._known) >= self._most:
                 return OTHER, ""
@@ -53,7 +53,7 @@ class Pairs:
         return pair
 
     def find(self, pair: Pair) -> Pair:
-        """The same, and nothing is taken in."""
+        """The same, but nothing is added."""
         return pair if pair in self._known else (OTHER, "")
 
 
@@ -275,7 +275,7 @@ def succeeded(data: Mapping[str, Any]) -> bool:
 
 
 def seconds_of_states(states: Any) -> float | None:
-    """How long the states of a return took together; C{None} for what is none of a state run."""
+    """How long the states of a return took together; C{None} if it is not one of a state run."""
     if not isinstance(states, Mapping) or not states:
         return None
     total = 0.0

@@ -50,9 +50,9 @@ class MetricsSettings:
 
 def settings_of(block: Any) -> MetricsSettings | None:
     """
-    What the block says, or C{None} where nothing is to be served.
+    The settings in the block, or C{None} if nothing is served.
 
-    @raises ConfigError: it says what cannot be.
+    @raises ConfigError: a value is invalid.
     """
     if block is None:
         return None

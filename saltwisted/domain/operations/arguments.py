@@ -97,9 +97,9 @@ def checked(
     operation: str, takes: Sequence[Argument], is_open: bool, given: Mapping[str, Any]
 ) -> dict[str, Any]:
     """
-    The arguments that were given, without those that are C{None}.
+    The given arguments, without those that are C{None}.
 
-    @param is_open: whether the operation takes others besides; those are left as they are.
+    @param is_open: whether the operation takes others besides; those are left unchanged.
     @raises RemoteError: Salt's C{SaltInvocationError}, which names the first that is wrong.
     """
     known = {argument.name: argument for argument in takes}
