@@ -102,6 +102,27 @@ class PiecesTests(SynchronousTestCase):
         self.assertEqual(packed, pack(plain))
         self.assertEqual(bodies.yaml_text(known), bodies.yaml_text(entries))
 
+    def test_weighed_once(self) -> None:
+        """The JSON of a map that is sent again is made once, whatever stands beside it."""
+        keys = (*map(str, range(400)), 'e"\n\u00e9\udcff', 7, None, True, 1.5)
+        entries = {key: {"a": ["\u00e9\n", None], "n": 1.5} for key in keys}
+        known = {key: pieces.weighed(entry) for key, entry in entries.items()}
+        encoded: list[Any] = []
+        encode = pieces._encode
+
+        def counted(value: Any) -> str:
+            encoded.extend([value] if type(value) is pieces.Weighed else [])
+            return encode(value)
+
+        self.patch(pieces, "_encode", counted)
+        for more in ({}, {"other": {"b": 1}}, {"large": ["x"] * 2000}):
+            for plain in ({**entries, **more}, {**more, **entries}):
+                value = {key: known.get(key, entry) for key, entry in plain.items()}
+                made = "".join(pieces.pieces({"return": [value]}))
+                self.assertEqual(made, json.dumps({"return": [plain]}, ensure_ascii=False))
+
+        self.assertEqual(len(encoded), len(entries))
+
     def test_long_texts(self) -> None:
         """A text of megabytes goes in steps of bounded work, and is what it is as a whole."""
         for text in ("x" * 1_000_000, "\u00e9\U0001f9c2\udcff" * 300_000, "x" * (pieces.TEXT + 1)):

@@ -24,13 +24,26 @@ class NotJson(ValueError):
 
 class Weighed(dict[Any, Any]):
     """
-    A map whose weight is known, because it is sent again and again. It must not be changed.
+    A map whose weight is known, because it is sent again and again, and whose JSON is kept. It must
+    not be changed, nor what is in it.
 
     @ivar weight: the number of values for which it counts.
     """
 
-    __slots__ = ("weight",)
+    __slots__ = ("_text", "weight")
     weight: int
+
+    def text(self) -> str:
+        """
+        Its JSON.
+
+        @raises NotJson: something in it is no JSON.
+        """
+        try:
+            return self._text
+        except AttributeError:
+            self._text: str = _whole(self)
+            return self._text
 
 
 def weighed(value: dict[Any, Any]) -> dict[Any, Any]:
@@ -70,15 +83,16 @@ def pieces(value: Any) -> Iterator[str]:
 
 def _map(value: Mapping[Any, Any]) -> Iterator[str]:
     run: dict[Any, Any] = {}
-    lead, room = "{", PIECE
+    lead, room, made = "{", PIECE, 0
     for key, item in value.items():
         left = room_after(item, room) - 1 - key_weight(key)
         if left < 0 and run:
-            yield lead + _whole(run)[1:-1]
-            lead, run = ", ", {}
+            yield lead + _items(run, made)
+            lead, run, made = ", ", {}, 0
             left = room_after(item) - 1 - key_weight(key)
         if left >= 0:
             run[key] = item
+            made += type(item) is Weighed
             room = left
             continue
         # The key as a map of one would have it: numbers and the like become text
@@ -86,8 +100,23 @@ def _map(value: Mapping[Any, Any]) -> Iterator[str]:
         yield from pieces(item)
         lead, room = ", ", PIECE
     if run:
-        yield lead + _whole(run)[1:-1]
+        yield lead + _items(run, made)
     yield "}"
+
+
+def _items(run: Mapping[Any, Any], made: int) -> str:
+    """
+    The inside of a map.
+
+    @param made: how many of its values have their JSON already.
+    """
+    if made < len(run):
+        return _whole(run)[1:-1]
+    texts = [
+        f"{_quoted(key) if type(key) is str else _whole({key: 0})[1:-4]}: {item.text()}"
+        for key, item in run.items()
+    ]
+    return ", ".join(texts)
 
 
 def _list(value: Any) -> Iterator[str]:
@@ -175,6 +204,7 @@ def _default(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is no JSON")
 
 
+_quoted = json.encoder.encode_basestring
 _encode = json.JSONEncoder(ensure_ascii=False, default=_default).encode
 
 
