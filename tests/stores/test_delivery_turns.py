@@ -10,6 +10,7 @@ from typing import Any
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.stores.jobs import delivery as delivery_module
 from saltwisted.stores.jobs.delivery import Delivery
 from saltwisted.stores.jobs.writes import Write
 
@@ -39,4 +40,32 @@ class DeliveryTests(SynchronousTestCase):
             turns.append(len(told) - before)
 
         self.assertEqual(told, list(range(40)))
-        self.assertEqual(turns, [1] * 39)
+        self.assertEqual(turns, [1] * 40)
+
+    def test_many_batches(self) -> None:
+        """
+        Of the batches that come in one turn, one for each of many requests, those are told that
+        have time in it; the others come in the next ones, each with its own portion.
+        """
+        clock, told, used = Clock(), list[int](), [0.0]
+        self.patch(delivery_module, "thread_time", lambda: used[0])
+        delivery = Delivery(clock, SimpleNamespace(streams=None), portion=0.001)  # type: ignore[arg-type]
+
+        def tell(number: int) -> None:
+            used[0] += 0.0003
+            told.append(number)
+
+        for number in range(60):
+            write = Write(size=1)
+            write.done.addCallback(lambda _, number=number: tell(number))
+            delivery.written([write])
+        self.assertEqual(told, list(range(4)))
+        counts = []
+        while clock.calls:
+            before, call = len(told), clock.calls.pop(0)
+            call.called = 1
+            call.func()
+            counts.append(len(told) - before)
+
+        self.assertEqual(told, list(range(60)))
+        self.assertEqual(set(counts), {4})
