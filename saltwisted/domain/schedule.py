@@ -475,10 +475,10 @@ def shifted(entry: ScheduleEntry, progress: Progress, jump: timedelta, now: date
     """
     The progress after the time of day was set by C{jump}, or summer time began or ended.
 
-    An interval keeps its length. A time of day that was jumped over is due at once, and one that
-    comes a second time is not due again; but what is due in every hour keeps to the hours that
-    there are. A clock that was set by more than L{REPEATED} was wrong before: set back, all times
-    are new; set ahead, what it has passed was missed.
+    An interval keeps its length. A time of day that was skipped is due at once, and one that comes
+    a second time is not due again; but an hourly time keeps to the hours that exist. A clock that
+    was set by more than L{REPEATED} was wrong before: set back, all times are new; set ahead, the
+    times that it has passed were missed.
     """
     if entry.every is not None:
         splay_at, next_fire = progress.splay_at, progress.next_fire
@@ -501,9 +501,9 @@ def shifted(entry: ScheduleEntry, progress: Progress, jump: timedelta, now: date
 
 def wake(entry: ScheduleEntry, progress: Progress, now: datetime) -> datetime | None:
     """
-    When this entry wants to be looked at again; C{None} for never.
+    When this entry must be checked again; C{None} for never.
 
-    A job that waits for its range to begin is looked at then, not all the time.
+    A job that waits for its range to begin is checked then, not all the time.
     """
     due = progress.due
     if due is not None and due <= now and entry.range is not None:

@@ -116,8 +116,8 @@ class Book:
 
     def taking(self, schedule: Mapping[str, Any], now: datetime) -> Iterator[None]:
         """
-        The same in steps, for whoever has no time for a thousand entries: until the last step
-        everything is as before, and nothing has happened to whoever stops in between.
+        The same in steps, for callers without time for a thousand entries: until the last step
+        everything is as before, and a caller that stops in between has changed nothing.
         """
         yield from self._reading(without_hidden(schedule), now)
 
@@ -184,13 +184,13 @@ class Book:
         ours: Callable[[str], bool] = lambda name: True,
     ) -> Iterator[DueJob | None]:
         """
-        What is due now; to be started as it comes. Then L{sleep} says when to look again.
+        What is due now, to be started as it is returned. Then L{sleep} says when to check again.
 
-        It goes in steps: C{None} stands for an entry that does not run now.
+        It works in steps: C{None} stands for an entry that does not run now.
 
-        @param runtime: seconds that nobody sets, to tell when the time of day was set.
+        @param runtime: seconds of a clock that nobody sets, to detect that the time of day was set.
         @param running: how many jobs of an entry, by its name, are running.
-        @param ours: whether a job is looked at; the others are somebody else's.
+        @param ours: whether a job is checked here; the others belong to another node.
         """
         self._follow(now, runtime)
         self.sleep = LONGEST_SLEEP
@@ -260,7 +260,7 @@ class Book:
         return False
 
     def forget(self, name: str) -> None:
-        """A job that is given again starts again, even if nothing in it changed."""
+        """A job that is given again starts again, even if it has not changed."""
         self.progress.pop(name, None)
 
     def due_now(self, name: str, running: Callable[[str], int]) -> DueJob | None:
@@ -280,9 +280,9 @@ class Book:
 
 def timing(data: Any, settings: Mapping[str, Any], whens: Any) -> Any:
     """
-    What decides when a job runs.
+    The settings that decide when a job runs.
 
-    Salt keeps the time of a job which is disabled, postponed or given other arguments.
+    Salt keeps the time of a job that is disabled, postponed or given other arguments.
     """
     if not isinstance(data, Mapping):
         return data

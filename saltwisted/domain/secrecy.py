@@ -59,7 +59,7 @@ def redact(value: Any) -> Any:
 
 
 def hide(value: Any) -> Any:
-    """As L{redact}, and bytes, which Salt shows where it masks pillars."""
+    """As L{redact}, and also bytes, which Salt shows where it masks pillars."""
     if isinstance(value, (bytes, bytearray)):
         return STARS.encode() if value else value
     if isinstance(value, Mapping):
@@ -84,7 +84,7 @@ def is_secret(job: Mapping[str, Any]) -> bool:
 
 
 def told(job: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A job or a return as it may be stored and told."""
+    """A job or a return in the form in which it may be stored and shown."""
     if is_secret(job):
         return {**job, **{word: _hidden(job[word]) for word in TOLD if word in job}}
     fun = job.get("fun")
@@ -100,7 +100,7 @@ def told(job: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def named_job(tag: str) -> str:
-    """The job that an event of a minion tells of by its tag; C{""}: none."""
+    """The job that the tag of a minion's event names; C{""}: none."""
     words = tag.split("/", 3)
     if len(words) < 4 or words[0] != "salt" or words[1] not in OF_JOBS or not is_jid(words[2]):
         return ""
@@ -120,10 +120,11 @@ def firing_job(tag: str, data: Mapping[str, Any]) -> str:
 
 def told_event(tag: str, data: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """
-    What a minion says of a secret job, or in one, as it may be stored and told.
+    What a minion says about a secret job, or in one, in the form in which it may be stored and
+    shown.
 
     C{fire_event: True} has the name of the state in the tag, too, and that is often a command. A
-    tag that the site has chosen stays: somebody waits for it.
+    tag that the site has chosen stays, because somebody waits for it.
     """
     if not named_job(tag):
         return tag, _around(data) if data.get("cmd") == REQUESTED else _own(data)
@@ -174,7 +175,7 @@ def _own(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def discreet(load: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A request to the master as one makes it who does something secret: no event tells of it."""
+    """A request to the master by somebody who does something secret: no event mentions it."""
     if load.get("cmd") != REQUESTED:
         return load
     events = load.get("events")
@@ -212,7 +213,7 @@ class SecretJobs:
             known.popitem(last=False)
 
     def find(self, jid: str) -> bool | None:
-        """Whether it is secret; C{None}: nobody has said so."""
+        """Whether it is secret; C{None}: unknown."""
         if jid in self._secret:
             return True
         return False if jid in self._open else None

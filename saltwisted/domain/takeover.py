@@ -248,7 +248,7 @@ def not_here(
     role: str, value_of: Callable[[str], Any], defaults: Mapping[str, Any]
 ) -> dict[str, str]:
     """
-    The options of a running daemon that ask for what is not here, and what that means.
+    The options of a running daemon that ask for something missing, and what that means.
 
     @param value_of: the value of an option, C{None} if it has none.
     """
@@ -301,7 +301,7 @@ def judge_all(
     offered: frozenset[str] = frozenset(),
 ) -> tuple[list[Finding], dict[str, Any]]:
     """
-    Every option's fate, and the options to write.
+    The verdict on every option, and the options to write.
 
     @param given: options that files set: their settled value and the file.
     """
@@ -367,10 +367,10 @@ class Return:
 
 def give_back(before: KeySet, ours: KeySet, stock: KeySet) -> Return:
     """
-    What stock's directories lack of what was decided at ours since the takeover.
+    What stock's directories lack of the decisions that were made at ours since the takeover.
 
-    Where both have changed, a withdrawn acceptance counts on either side, and everything
-    else stays as stock has it.
+    If both have changed, a withdrawn acceptance counts on either side, and everything else stays as
+    stock has it.
     """
     changes: list[KeyChange] = []
     kept: list[Place] = []

@@ -93,9 +93,9 @@ class Tries:
 
     def offer(self, eauth: str, user: str, source: str, now: float) -> tuple[Try, Try | None]:
         """
-        Somebody comes.
+        An attempt arrives.
 
-        @return: his try, and the one that made room for it and is refused, if any.
+        @return: the attempt, and the one that made room for it and is refused, if any.
         """
         self._number += 1
         mine = Try(eauth, user, source, self._number)

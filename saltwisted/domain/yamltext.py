@@ -45,10 +45,10 @@ def own_error(slip: Exception) -> Exception:
 
 def check_depth(text: str | bytes) -> None:
     """
-    Refuse what would overflow the C stack: libyaml's composer recurses without a limit.
+    Refuse a text that would overflow the C stack: libyaml's composer recurses without a limit.
 
-    A block needs a column of its own in some line, a flow collection a bracket. Only where
-    there are very many of these the text is looked at event by event.
+    A block needs a column of its own in some line, a flow collection a bracket. Only if there are
+    very many of these is the text read event by event.
 
     @raises yaml.YAMLError: it is nested too deeply.
     """

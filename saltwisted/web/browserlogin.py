@@ -31,7 +31,7 @@ class Provider(Protocol):
     async def finish(
         self, query: Mapping[str, str], cookie: str, host: str, source: str
     ) -> tuple[dict[str, Any], str]:
-        """A token for who has logged in, and where he wanted to go."""
+        """A token for the user who has logged in, and the path to go to."""
 
 
 class BrowserLogin:

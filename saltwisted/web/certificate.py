@@ -66,10 +66,10 @@ class Pair:
 
     def is_good(self, pin: str, names: Sequence[str], now: float) -> bool:
         """
-        Whether it may go on being shown.
+        Whether it may still be shown.
 
-        @param pin: of the authority that there is now.
-        @param names: what this machine is called now.
+        @param pin: of the present authority.
+        @param names: the present names of this machine.
         """
         return (
             key_id(public_der(self.authority)) == pin
@@ -131,9 +131,9 @@ class Certificate:
 
     def startService(self) -> None:
         """
-        Have something to show.
+        Prepare the certificate.
 
-        @raises ConfigError: what is on disk cannot be read.
+        @raises ConfigError: the files cannot be read.
         """
         self._running = True
         if self._of_site:
@@ -173,7 +173,7 @@ class Certificate:
         return SSL.Connection(self._context, None)
 
     def status(self) -> dict[str, Any]:
-        """Who vouches for what is shown, and until when."""
+        """Who signed the certificate, and until when it is valid."""
         if self.pair is not None:
             return {
                 "authority": key_id(public_der(self.pair.authority)),

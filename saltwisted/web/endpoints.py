@@ -296,7 +296,7 @@ def only_whole(exchange: Exchange) -> None:
 def with_bearer(
     chunks: Sequence[Mapping[str, Any]], exchange: Exchange
 ) -> Sequence[Mapping[str, Any]]:
-    """Chunks that say who sends them; where they do not, a provider's token in the header does."""
+    """Chunks with their senders; if a chunk names none, a provider's token in the header does."""
     session = exchange.session
     if session is None or not session.by_bearer:
         return chunks
@@ -313,7 +313,7 @@ def ends(options: ApiOptions, token: Token) -> float:
 
 
 def whole(done: Sequence[Done]) -> Answer:
-    """What chunks gave; who did not answer is said apart, for each chunk."""
+    """The results of chunks; minions that did not answer are listed separately, for each chunk."""
     value: dict[str, Any] = {"return": [value for each in done for value in each.values]}
     if any(each.silent for each in done):
         value["missing"] = [each.silent for each in done]

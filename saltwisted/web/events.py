@@ -54,14 +54,14 @@ class Line(Protocol):
 
     @property
     def framing(self) -> Framing:
-        """How it frames events; what lines with the same one are given is one object."""
+        """How it frames events; lines with the same framing share one object."""
         ...
 
     def give(self, framed: bytes) -> None:
         """An event."""
 
     def end(self, stopping: bool = False) -> None:
-        """Nothing more comes: he may listen no longer, or the master stops."""
+        """Nothing more comes: the user may no longer listen, or the master stops."""
 
     def cut(self) -> None:
         """He is too slow."""
@@ -117,12 +117,12 @@ class Hub:
         self._unsubscribe: Callable[[], None] = lambda: None
 
     def startService(self) -> None:
-        """Hear what is fired."""
+        """Listen to the bus."""
         self._unsubscribe = self._bus.subscribe_events("", self._fired)
         let_go(self._looking.start(CHECK, now=False), self.log, "listeners are no longer judged")
 
     def stopService(self) -> None:
-        """Nobody hears any more."""
+        """End all listeners."""
         self._unsubscribe()
         if self._looking.running:
             self._looking.stop()
@@ -140,9 +140,9 @@ class Hub:
 
     def add(self, listener: Listener) -> None:
         """
-        He hears what is fired from now on.
+        Add a listener, which gets events from now on.
 
-        @raises Problem: C{503}, too many do.
+        @raises Problem: C{503}, there are too many.
         """
         user = listener.eyes.user
         own = sum(1 for each in self._listeners if each.eyes.user == user)
@@ -173,7 +173,7 @@ class Hub:
             self.show(event.tag, {"tag": event.tag, "data": event.data}, who)
 
     def show(self, tag: str, value: Mapping[str, Any], who: Collection[Listener]) -> None:
-        """Make JSON of a value that nobody changes any more, and give it to them."""
+        """Convert a value that no longer changes to JSON, and pass it to them."""
         size = weight(value)
         if self._queued + size > QUEUED and self._queue:
             # They would miss it; who is hung up on knows that

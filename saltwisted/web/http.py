@@ -116,7 +116,7 @@ class ApiChannel(HTTPChannel):
     _speaker: Callable[[bytes], None] | None = None
 
     def connectionMade(self) -> None:
-        """Somebody is there; perhaps one too many."""
+        """A client has connected; possibly one too many."""
         super().connectionMade()
         if not self.factory.enter(self):
             self.transport.write(bare_answer(503, "There are too many connections", "5"))
@@ -134,7 +134,7 @@ class ApiChannel(HTTPChannel):
         super().dataReceived(data)
 
     def rawDataReceived(self, data: bytes) -> None:
-        """The same, or what comes with the request that begins another protocol."""
+        """The same, or data after the request that begins another protocol."""
         if self._speaker is not None:
             self._speaker(data)
         else:
@@ -142,9 +142,9 @@ class ApiChannel(HTTPChannel):
 
     def switch(self, speaker: Callable[[bytes], None]) -> None:
         """
-        Another protocol is spoken here from now on; its request stays open as long as it is.
+        Switch to another protocol; its request stays open as long as the connection.
 
-        @param speaker: gets all that comes, and what is here of it already.
+        @param speaker: gets all data, including what has already arrived.
         """
         self._speaker = speaker
         self.arrived()
@@ -155,10 +155,10 @@ class ApiChannel(HTTPChannel):
 
     def keep_little(self, size: int) -> None:
         """
-        For an answer without an end: what it is made of is shared by many connections, what this
-        one keeps for its client is not.
+        For an answer without an end: its data is shared by many connections, but the buffer for
+        this client is not.
 
-        @param size: bytes in its buffer at which it has enough for now.
+        @param size: bytes in its buffer at which it is full.
         """
         # With TLS it is the connection below that keeps them
         getattr(self.transport, "transport", self.transport).bufferSize = size
@@ -189,7 +189,7 @@ class ApiChannel(HTTPChannel):
         self.loseConnection()
 
     def loseConnection(self) -> None:
-        """Hang up, once what was written has gone out."""
+        """Disconnect when everything written has been sent."""
         if not self._ending:
             self._ending = True
             self.arrived()
@@ -217,7 +217,7 @@ class ApiChannel(HTTPChannel):
 
 
 def bare_answer(status: int, message: str, retry: str = "") -> bytes:
-    """A whole answer, for somebody who is hung up on."""
+    """A complete answer for a client that is then disconnected."""
     from_page = page(status, message)
     title = from_page.partition(b"<title>")[2].partition(b"</title>")[0]
     after = f"Retry-After: {retry}\r\n".encode() if retry else b""
@@ -260,7 +260,7 @@ class ApiFactory(ServerFactory):
         self._empty: Deferred[None] | None = None
 
     def log(self, request: ApiRequest) -> None:
-        """A request has its answer; Twisted's channel says so by this name."""
+        """A request has been answered; Twisted's channel calls this method."""
         self._told(request)
 
     def buildProtocol(self, addr: Any) -> Any:
@@ -293,7 +293,7 @@ class ApiFactory(ServerFactory):
             empty.callback(None)
 
     def hang_up(self) -> Deferred[None]:
-        """End all connections; what was written to them goes out first."""
+        """End all connections when everything written to them has been sent."""
         gone: Deferred[None] = Deferred()
         self._empty = gone
         for channel in list(self._open):

@@ -152,7 +152,7 @@ class Listening:
     # -- events in
 
     async def hook(self, exchange: Exchange) -> Answer:
-        """C{POST /hook/...}: an event with what was sent."""
+        """C{POST /hook/...}: an event with the body of the request."""
         options = self._options
         path = "/".join(exchange.parts)
         tag = f"{TAG}/{path}" if path else TAG
@@ -216,7 +216,7 @@ class Listening:
     # -- figures
 
     async def stats(self, exchange: Exchange) -> Answer:
-        """C{GET /stats}: nothing, unless C{collect_stats} says so, as in Salt."""
+        """C{GET /stats}: empty unless C{collect_stats} is set, as in Salt."""
         if not self._options.collect_stats:
             return Answer(value={})
         counted = {
@@ -233,7 +233,7 @@ class Listening:
 
 
 def sse(tag: str, document: bytes) -> bytes:
-    """An event as C{/events} tells it."""
+    """An event in the format of C{/events}."""
     # The tag is what somebody has called it: it must not end the line
     return b"tag: %b\ndata: %b\n\n" % (clean(tag), document)
 
@@ -285,7 +285,7 @@ class EventStream:
             self._request.finish()
 
     def cut(self) -> None:
-        """The client does not read: what waits for it is thrown away."""
+        """The client does not read: its waiting events are discarded."""
         if not self._ended:
             self._ended = True
             self._outlet.stopProducing()

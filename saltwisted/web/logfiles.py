@@ -96,9 +96,9 @@ class ErrorLog(LogFile):
 
     def wrong(self, request: Any, status: int, message: str, trace: str, now: float) -> None:
         """
-        A request was answered with an error of the server's.
+        A request was answered with a server error.
 
-        @param trace: where it came from, or C{""}.
+        @param trace: the traceback, or C{""}.
         """
         asked = " ".join(quoted(part) for part in (request.method, shown_path(request)))
         address = getattr(request.client, "host", "-")

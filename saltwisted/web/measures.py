@@ -80,7 +80,7 @@ class Pages(Site):
         """No log."""
 
     def log(self, request: Any) -> None:
-        """Who asks every few seconds is no news."""
+        """Requests that come every few seconds are not logged."""
 
 
 class _Place(ProtocolWrapper):
@@ -127,7 +127,7 @@ class Places(WrappingFactory):
         self.protocols.pop(p, None)
 
     def hang_up_all(self) -> None:
-        """Nobody is answered any more."""
+        """End all connections."""
         for place in list(self.protocols):
             self._hang_up(place)
 
@@ -157,7 +157,7 @@ class MeasuresPort:
         """
         Listen.
 
-        @raises PortError: naming the port that is taken.
+        @raises PortError: the named port is in use.
         """
         try:
             self._listening = self._reactor.listenTCP(

@@ -49,7 +49,7 @@ class _One:
 
 
 def written(family: Family, with_head: bool) -> bytes:
-    """A family's text; the lines that say what it is stand before its first piece alone."""
+    """A family's text; only its first piece begins with the lines that describe it."""
     name = family.name
     bare = name.removesuffix("_total") if family.kind == COUNTER else name
     metric = Metric(bare, family.says, family.kind)

@@ -66,9 +66,9 @@ class Api:
 
     def offer(self, table: Callable[[bool], Mapping[str, Endpoint]]) -> None:
         """
-        Have more endpoints.
+        Add endpoints.
 
-        @param table: makes them; told whether figures are for everybody.
+        @param table: creates them; gets whether figures are for everybody.
         """
         self.site.offer(table(bool(self._options.stats_disable_auth)))
 
@@ -81,7 +81,7 @@ class Api:
         """
         Listen.
 
-        @raises PortError: naming the port that is taken.
+        @raises PortError: the named port is in use.
         @raises ConfigError: its certificate cannot be read.
         """
         options = self._options
@@ -119,7 +119,7 @@ class Api:
         return found
 
     def stopService(self) -> Deferred[None]:
-        """Answer nobody any more; who listens is told that it is over."""
+        """Answer no more requests; listeners are told that the stream ends."""
         return Deferred.fromCoroutine(self._stop())
 
     async def _stop(self) -> None:

@@ -67,7 +67,7 @@ class Sessions(Protocol):
         """What its user may, as C{/login} says it."""
 
     def rules(self, token: Token) -> Sequence[Any]:
-        """What decides what he may."""
+        """What decides about the user's rights."""
 
 
 class Bearers(Protocol):
@@ -130,7 +130,7 @@ class Site:
         self._prefix = [part for part in options.root_prefix.split("/") if part]
 
     def offer(self, endpoints: Mapping[str, Endpoint]) -> None:
-        """Have these as well; names that are taken stay what they are."""
+        """Add these endpoints; existing names keep theirs."""
         self.endpoints = {**endpoints, **self.endpoints}
 
     # -- requests
@@ -149,7 +149,7 @@ class Site:
         return result
 
     def stop(self) -> None:
-        """Answer nobody any more: who waits for an answer is told to come again."""
+        """Answer no more requests: waiting clients are told to try again."""
         self._stopping = True
         for working in list(self._answering):
             working.cancel()
@@ -532,7 +532,7 @@ class Sending:
         self._paused = True
 
     def resumeProducing(self) -> None:
-        """The client has read what it was given."""
+        """The client has read what was sent."""
         if self._stalled.active():
             self._stalled.reset(STALLED)
             self._paused = False
@@ -549,7 +549,7 @@ class Sending:
 
 
 def api_acl_allows(acl: Mapping[str, Any], username: Any, address: str) -> bool:
-    """Whether C{api_acl} lets a user come from an address; where there is none everybody may."""
+    """Whether C{api_acl} lets a user connect from an address; without the option everybody may."""
     if not acl:
         return True
     users = acl.get("users")

@@ -86,9 +86,9 @@ class StaticFiles:
 
 def read(top: str, parts: Sequence[str]) -> tuple[bytes, float] | None:
     """
-    A file and when it was changed; C{None} for what is not served. Blocks.
+    A file and its time of modification; C{None} if it is not served. Blocks.
 
-    @param top: the file itself, or the directory that it is below.
+    @param top: the file itself, or a directory above it.
     """
     if any(part in ("", ".", "..") or "/" in part or "\0" in part for part in parts):
         return None

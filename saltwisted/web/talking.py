@@ -92,7 +92,7 @@ class Wire:
         self._talk.send(data)
 
     def loseConnection(self) -> None:
-        """Hang up, once what was written has gone out."""
+        """Disconnect when everything written has been sent."""
         self._talk.finish()
 
     abortConnection = loseConnection
@@ -195,7 +195,7 @@ class Talk:
             self._channel.transport.resumeProducing()
 
     def flood(self) -> None:
-        """It sends more than anybody needs: nothing of it is read any more."""
+        """The client sends too much: no more of it is read."""
         if not self._deaf:
             self._deaf = True
             self._input.clear()
@@ -216,7 +216,7 @@ class Talk:
             self._outlet.give(data)
 
     def give(self, framed: bytes) -> None:
-        """An event, or what is told instead."""
+        """Send an event, or its replacement."""
         if self._ready and not self._closing:
             # Not by the library, which would copy it for each client
             self.send(framed)
@@ -247,7 +247,7 @@ class Talk:
             self._close(POLICY, b"The session has ended")
 
     def cut(self) -> None:
-        """The client does not read: what waits for it is thrown away."""
+        """The client does not read: its waiting events are discarded."""
         if not self._over:
             self._release()
             self._channel.transport.abortConnection()
@@ -264,7 +264,7 @@ class Talk:
             self._later("finish", GOODBYE, self.finish)
 
     def finish(self) -> None:
-        """Hang up, once what was written has gone out."""
+        """Disconnect when everything written has been sent."""
         if not self._over:
             self._outlet.flush()
             self._release()

@@ -34,11 +34,11 @@ def context_of(
     write: Callable[[str, bytes, int], None],
 ) -> tuple[Any, str]:
     """
-    What TLS is spoken with, and the SHA-256 of the certificate where it is one of ours.
+    The TLS context, and the SHA-256 of the certificate if it is one of ours.
 
-    @param name: this master's, for a certificate that is made.
+    @param name: this master's, for a certificate that is created.
     @param write: C{write(path, content, mode)}: a new file.
-    @raises ConfigError: the files are not there, or do not fit together.
+    @raises ConfigError: the files do not exist, or do not belong together.
     """
     fingerprint = ""
     if options.ssl_crt or options.ssl_key:
@@ -60,10 +60,10 @@ def context_of(
 
 def loaded(options: ApiOptions, certificates: bytes, key: bytes, chain: bytes, place: str) -> Any:
     """
-    What TLS is spoken with, from PEM.
+    The TLS context from PEM.
 
-    @param place: where it is from.
-    @raises ConfigError: it does not fit together.
+    @param place: where it comes from.
+    @raises ConfigError: key and certificate do not belong together.
     """
     try:
         own, *more = [
@@ -91,7 +91,7 @@ def read(options: ApiOptions, path: str) -> bytes:
     """
     A file.
 
-    @raises ConfigError: it is not there.
+    @raises ConfigError: it does not exist.
     """
     try:
         with open(path, "rb") as file:

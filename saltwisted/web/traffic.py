@@ -17,9 +17,9 @@ class Traffic:
 
     def count(self, request: Any, seconds: float) -> None:
         """
-        A request has its answer.
+        A request has been answered.
 
-        @param seconds: of the clock by which it came.
+        @param seconds: the present time, by the clock of C{request.began}.
         """
         self._requests += 1
         self._read += request.came

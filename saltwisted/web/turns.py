@@ -30,7 +30,7 @@ class Turns:
         )
 
     def stop(self) -> None:
-        """Do no more; who waits is told so."""
+        """Do no more work; waiting callers are told."""
         self._cooperator.stop()
 
     async def all(self, steps: Iterator[T]) -> list[T]:

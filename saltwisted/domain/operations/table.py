@@ -79,9 +79,9 @@ class Right:
 
 def owner_only(refusal: str) -> Right:
     """
-    Root and the daemon's own user may, whom the kernel names: no login is as much.
+    Only root and the daemon's own user may, as the kernel identifies them: no login replaces that.
 
-    @param refusal: what others are told.
+    @param refusal: the text for others.
     """
 
     async def judge(caller: Caller, args: Mapping[str, Any]) -> str:
@@ -160,11 +160,11 @@ class Operations:
         self, rows: Iterable[Operation], by_word: Mapping[str, tuple[str, str]] | None = None
     ) -> None:
         """
-        Join the rows of another part in.
+        Add the rows of another part.
 
         @param by_word: names that stand for several rows, with the argument that says which, and
-            its value where it is not given: C{roots} with C{do: log} is the row C{roots.log}.
-        @raises ValueError: there is one of that name: a part never replaces another's row.
+            its default: C{roots} with C{do: log} is the row C{roots.log}.
+        @raises ValueError: the name exists: a part never replaces another's row.
         """
         for row in rows:
             if row.name in self._rows:

@@ -261,14 +261,14 @@ class Writer:
         return Send(jid=self.jid, term=self.term, at=at, lines=tuple(self.lines[at:]))
 
     def said(self, key: str, reply: Reply) -> None:
-        """A member has answered what was sent."""
+        """A member has answered."""
         if not reply.ok:
             self.deposed = self.deposed or reply.promised > self.term
         else:
             self.kept[key] = min(reply.count, len(self.lines))
 
     def counted(self, linked: Collection[str], gone: Collection[str] = (), two: str = PAIR) -> int:
-        """Up to which number lines count; none when somebody else has taken over."""
+        """Up to which number lines count; none if another node has taken over."""
         if self.deposed:
             return 0
         for number in sorted(set(self.kept.values()), reverse=True):

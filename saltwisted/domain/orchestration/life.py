@@ -80,10 +80,10 @@ STEP: dict[tuple[StepState, Said], StepState] = {
 
 
 def run_step(state: RunState, said: Said) -> RunState | None:
-    """What becomes of a run; C{None}: this cannot be said of it."""
+    """The next state of a run; C{None}: this line is not allowed in the present state."""
     return RUN.get((state, said))
 
 
 def step_step(state: StepState, said: Said) -> StepState | None:
-    """What becomes of a step; C{None}: this cannot be said of it."""
+    """The next state of a step; C{None}: this line is not allowed in the present state."""
     return STEP.get((state, said))

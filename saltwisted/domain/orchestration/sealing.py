@@ -48,7 +48,7 @@ OPEN = (
 
 
 def sealing_key(identity: PrivateKey) -> SessionKey:
-    """The key of whoever has this identity."""
+    """The key of the holder of this identity."""
     size = AES_BYTES + MAC_BYTES
     made = HKDF(SHA256(), size, salt=None, info=b"saltwisted orchestrations")
     return SessionKey(b64encode(made.derive(identity.pem().encode("ascii"))).decode("ascii"))

@@ -42,10 +42,10 @@ def seats_line(seats: Electorate) -> dict[str, Any]:
 
 def seats_of(lines: Sequence[bytes]) -> tuple[Electorate | None, int]:
     """
-    The latest seats, and how many lines there are up to those that name them; C{None} of a run that
-    names none.
+    The latest seats, and how many lines there are up to those that name them; C{None} for a run
+    that names none.
 
-    @raises WireError: what names them makes no sense.
+    @raises WireError: the line that names them is invalid.
     """
     for number in range(len(lines), 0, -1):
         packed = lines[number - 1]
@@ -64,15 +64,15 @@ def enough(
     two: str = PAIR,
 ) -> bool:
     """
-    Whether a line that these have counts; or, whether these have been asked enough.
+    Whether a line counts that these have; or, whether enough members have been asked.
 
-    Two seats are no majority of each other. There the first by name has to be among them, as for
-    a claim (L{saltwisted.domain.claims.electorate}), and the other one while he is linked.
+    Of two seats, neither is a majority. The first by name must be among them, as for a claim
+    (L{saltwisted.domain.claims.electorate}), and the other one while it is linked.
 
     @param have: keys.
     @param linked: the keys of those that can be reached now.
     @param gone: the keys of members that were removed or declared dead.
-    @param two: what holds for two seats: C{pair} or C{both}.
+    @param two: the rule for two seats: C{pair} or C{both}.
     """
     if not seats.is_majority(have, gone, two):
         return False

@@ -56,7 +56,7 @@ def known_of(step: Step, minions: Collection[str] | None, given: float, now: flo
     """
     What is known of the job of a step.
 
-    @param minions: those for whom it was published, by its record; C{None} where there is none.
+    @param minions: those for whom it was published, by its record; C{None} if there is no record.
     @param given: time of day of its jid.
     @param now: time of day.
     """
@@ -69,7 +69,7 @@ def known_of(step: Step, minions: Collection[str] | None, given: float, now: flo
 
 def how(step: Step, known: Known, window: float) -> tuple[How, str]:
     """
-    How a step that was running is gone on with, and why it cannot be.
+    How a step that was running continues, and why it cannot.
 
     @param window: C{publish_window}: a job that is older is not published any more.
     """
@@ -94,8 +94,8 @@ def how(step: Step, known: Known, window: float) -> tuple[How, str]:
 
 def unheard(low: Mapping[str, Any], minions: Collection[str]) -> list[str]:
     """
-    Of the minions that had the job of a step when its node died, and of which nothing was heard
-    since: those that keep it from being known how the step has ended, by what itself says of
+    Of the minions that had the job of a step when its node died and have not answered since: those
+    because of which the result of the step is unknown, according to the step's own rules about
     minions that may fail.
     """
     if low.get("expect_minions") is False:
@@ -113,9 +113,9 @@ def unheard(low: Mapping[str, Any], minions: Collection[str]) -> list[str]:
 
 def unheard_why(jid: str, minions: Collection[str], idle: Collection[str]) -> str:
     """
-    Why a step is interrupted whose minions are not heard.
+    Why a step is interrupted whose minions do not answer.
 
-    @param idle: those of them that have said that they do not run its job any more.
+    @param idle: those of them that have said that they no longer run its job.
     """
     gone = [name for name in minions if name in idle]
     silent = [name for name in minions if name not in idle]

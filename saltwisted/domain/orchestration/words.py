@@ -56,7 +56,7 @@ class Parts:
         return self.turns[len(self.begun) - 1] if self.begun else []
 
     def shown(self) -> dict[str, Any]:
-        """As plain data, for who goes on with it."""
+        """As plain data, for the node that continues it."""
         return {"turns": self.turns, "lost": dict(self.lost), "begun": len(self.begun)}
 
 
@@ -147,7 +147,9 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The jid by which others mean it: its own, or the one of the option orchestration_jid."""
+        """
+        The jid by which others refer to it: its own, or the one of the option orchestration_jid.
+        """
         options = self.about.get("options")
         kwarg = options.get("kwarg") if isinstance(options, Mapping) else None
         name = kwarg.get("__pub_jid") if isinstance(kwarg, Mapping) else None
@@ -166,7 +168,7 @@ class Run:
         return [step for step in self.steps if step.state is StepState.RUNNING]
 
     def results(self) -> dict[int, Mapping[str, Any]]:
-        """What steps that are over have come to, as whoever goes on has to know it."""
+        """The results of finished steps, as the node that continues the run needs them."""
         return {
             step.number: step.result
             for step in self.steps
@@ -367,9 +369,9 @@ def step_line(
     number: int, jid: str, node: str, at: float, low: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """
-    Before a step has any effect.
+    Written before a step has any effect.
 
-    @param low: its call, where that is not among the chunks.
+    @param low: its chunk, if it is not among the chunks of the run.
     """
     line = {"what": "step", "n": number, "jid": jid, "node": node, "at": at}
     return line if low is None else {**line, "low": dict(low)}
@@ -398,7 +400,7 @@ def result_line(number: int, result: Mapping[str, Any], node: str, at: float) ->
 
 
 def interrupted_line(number: int, why: str, at: float) -> dict[str, Any]:
-    """When nobody can know what it did."""
+    """Nobody can know what it did."""
     return {"what": "interrupted", "n": number, "why": why, "at": at}
 
 
@@ -408,7 +410,7 @@ def wished_line(wishes: Mapping[str, Any], user: str, at: float) -> dict[str, An
 
 
 def taken_line(node: str, at: float) -> dict[str, Any]:
-    """When another node, or another life, goes on."""
+    """Another node, or another life, continues."""
     return {"what": "taken", "node": node, "at": at}
 
 
@@ -421,10 +423,11 @@ def resumed_line(
     attempt: int, first: int | None, user: str, node: str, at: float, generation: str = ""
 ) -> dict[str, Any]:
     """
-    An operator has it go on.
+    An operator lets it continue.
 
-    @param first: the number of the step to go on from: those before it count as done.
-    @param generation: that it runs on from now on: what was pushed may be what it failed for.
+    @param first: the number of the step from which it continues: those before it count as done.
+    @param generation: the generation that it uses from now on: a push may have fixed the cause of
+        its failure.
     """
     return {
         "what": "resumed",
@@ -439,10 +442,10 @@ def resumed_line(
 
 def pack_line(line: Mapping[str, Any], size: int = 0) -> bytes:
     """
-    A line as it is kept.
+    A line in its stored form.
 
     @param size: bytes of those before it.
-    @raises WireError: what was to be begun is too large.
+    @raises WireError: the first line is too large.
     """
     packed = pack_bin(dict(line))
     if line.get("what") == "begun":
@@ -497,10 +500,10 @@ def read_run(jid: str, lines: Iterable[bytes]) -> Run:
 
 def holder_of(lines: Sequence[bytes], before: str | None = None) -> str | None:
     """
-    The node on which a run goes on, or went on when it died; C{None} when it has ended. Lines that
-    are none are those of nobody.
+    The node on which a run goes on, or went on when it died; C{None} if it has ended. Invalid lines
+    belong to nobody.
 
-    @param before: what the lines before these have come to.
+    @param before: the result of the lines before these.
     """
     for packed in reversed(lines):
         try:

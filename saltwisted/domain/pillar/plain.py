@@ -21,7 +21,7 @@ def sendable(value: Any) -> tuple[Any, list[str]]:
     """
     The value itself if it can be sent; else a copy of what can.
 
-    @return: the value, and what is wrong with each key that is left out.
+    @return: the value, and the reason for each key that is left out.
     """
     try:
         pack(value)

@@ -20,7 +20,7 @@ Problem = tuple[str, str]
 
 def compile_sls(rendered: Sequence[tuple[str, Any]]) -> tuple[list[Chunk], list[Problem]]:
     """
-    The calls of several SLS that react to one event, in order, and what is wrong.
+    The calls of several SLS files that react to one event, in order, and the errors.
 
     @param rendered: path and data of each; a later one replaces ids of an earlier one.
     """

@@ -77,7 +77,7 @@ class _Wrong(Exception):
 
 def parse(value: Any) -> tuple[list[Entry], list[str]]:
     """
-    The entries of a C{reactor} option, and a sentence for each that means nothing.
+    The entries of a C{reactor} option, and a sentence for each invalid one.
 
     @param value: the list; none at all is no entries.
     """
@@ -87,7 +87,7 @@ def parse(value: Any) -> tuple[list[Entry], list[str]]:
 
 
 def reading(value: Any) -> Iterator[Entry | str]:
-    """The same one by one, for whoever has no time for thousands: an entry, or a sentence."""
+    """The same one by one, for callers without time for thousands: an entry, or a sentence."""
     if value in (None, "", [], {}):
         return
     if not isinstance(value, (list, tuple)):

@@ -60,7 +60,7 @@ class Kept:
 
     @property
     def row(self) -> str:
-        """What tells the event from all others."""
+        """What distinguishes the event from all others."""
         return f"{self.source}/{self.number}"
 
     @property
@@ -120,9 +120,9 @@ def occasion_for(
 
 def read_told(rows: Any, node: str, at: float, heard: float) -> list[Kept]:
     """
-    What another node has told, as written down at this time, by both clocks.
+    What another node has reported, recorded at this time, by both clocks.
 
-    @raises WireError: it makes no sense, or is not its own.
+    @raises WireError: it is invalid, or not its own.
     """
     if not isinstance(rows, list):
         raise WireError("kept-events")
@@ -146,9 +146,9 @@ def read_told(rows: Any, node: str, at: float, heard: float) -> list[Kept]:
 
 def read_ids(rows: Any) -> list[Id]:
     """
-    Which events somebody says are done.
+    Which events a node reports as done.
 
-    @raises WireError: it makes no sense.
+    @raises WireError: it is invalid.
     """
     if not isinstance(rows, list):
         raise WireError("done-events")
@@ -196,7 +196,7 @@ class Shelf:
         return self._count
 
     def has_room(self, rows: Sequence[Kept]) -> bool:
-        """Whether so many more may be kept."""
+        """Whether so many more fit."""
         size = sum(row.size for row in rows)
         return self._count + len(rows) <= self._most and self._bytes + size <= self._most_bytes
 
@@ -234,16 +234,18 @@ class Shelf:
         return gone
 
     def owed_here(self) -> list[Any]:
-        """For a node that is linked: this life, up to which number it has kept, what it owes."""
+        """
+        For a linked node: this life, up to which number it has recorded events, and what it owes.
+        """
         life = self._lives.get(self.source)
         rows = [list(at) for at in life.rows] if life is not None else []
         return [self.source.rpartition("#")[2], self._number, rows]
 
     def struck_out(self, node: str, life: str, upto: int, rows: Any) -> list[Id]:
         """
-        What a node does not owe any more that is linked again: this one may not have heard of it.
+        What a node no longer owes that is linked again: this node may not have heard of it.
 
-        @param upto: its last number; what came later it owes.
+        @param upto: its last number; it owes what came later.
         @param rows: number and part of what it owes.
         """
         source = f"{node}#{life}"
@@ -260,7 +262,7 @@ class Shelf:
         self._look(node, now)
 
     def unlinked(self, node: str, now: float) -> None:
-        """A node is not linked any more."""
+        """A node is no longer linked."""
         self._linked.pop(node, None)
         self._look(node, now)
 

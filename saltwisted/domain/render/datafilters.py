@@ -182,7 +182,7 @@ def encode_list(
     preserve_dict_class: bool = False,
     preserve_tuples: bool = False,
 ) -> list[Any]:
-    """Every text in what can be walked as bytes, in a list."""
+    """Every text in an iterable as bytes, in a list."""
     made: list[Any] = encode_values(
         list(data), encoding, errors, keep, preserve_dict_class, preserve_tuples
     )
@@ -327,7 +327,7 @@ def update_dict_key_value(
     """
     Update the map at a path; changes and returns the whole.
 
-    @raises FilterError: there is no map, or the value is none.
+    @raises FilterError: there is no map, or the value is not one.
     """
     parent, last = _parent(in_dict, keys, delimiter, ordered_dict)
     if last not in parent or parent[last] is None:

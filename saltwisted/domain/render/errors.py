@@ -56,7 +56,7 @@ LARGEST = 32 * 1024 * 1024
 
 
 def too_large(size: int, sls: str = "") -> TemplateFailure:
-    """The failure of what is larger than anything that can be meant."""
+    """The failure for a value that is larger than anything reasonable."""
     return TemplateFailure(
         f"{size} bytes are too many; at most {LARGEST} bytes are rendered", sls=sls
     )
@@ -72,7 +72,7 @@ def excerpt(source: str, line: int, around: int = 5, marker: str = "") -> str:
     """
     The lines around one line, between C{---} rules, as Salt quotes them.
 
-    @param line: 1-based; beyond the end, the whole source is given back.
+    @param line: 1-based; beyond the end, the whole source is returned.
     """
     lines = source.splitlines()
     if line > len(lines):

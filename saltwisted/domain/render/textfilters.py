@@ -170,7 +170,7 @@ def base64_encode(instr: Any) -> str:
 
 
 def base64_decode(instr: Any) -> Any:
-    """The decoded text, or bytes where they are no UTF-8."""
+    """The decoded text, or bytes if they are not UTF-8."""
     raw = base64.b64decode(to_bytes(instr))
     try:
         return raw.decode()

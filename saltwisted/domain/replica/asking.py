@@ -52,7 +52,7 @@ class Asking:
         self._state_missed: Counter[str] = Counter()
 
     def reset(self) -> None:
-        """What was being put on disk does not get there: begin with what is there."""
+        """Pending writes do not reach the disk: begin with what is there."""
         self.taking = dict(self._log.knowledge())
 
     def begin_again(self) -> None:
@@ -61,7 +61,7 @@ class Asking:
         self._asked = {}
 
     def forget_all(self) -> None:
-        """The log has lost what it held: nobody has been asked for anything."""
+        """The log has lost its contents: nobody has been asked for anything."""
         self._state = None
         self._lacking = {}
 
@@ -91,10 +91,10 @@ class Asking:
         self, ready: Sequence[PeerProgress], linked: Mapping[str, PeerProgress], now: float
     ) -> list[Send]:
         """
-        Ask for what somebody knows, the node where it arose does not give, and we lack.
+        Ask for entries that a peer knows, we lack, and the node that created them does not send.
 
-        @param ready: who may be asked.
-        @param linked: all peers, also those that have not said hello yet.
+        @param ready: which peers may be asked.
+        @param linked: all peers, including those that have not said hello yet.
         """
         taking = self.taking = joined(self.taking, self._log.knowledge())
         if self._state is not None and self._state.until <= now:

@@ -106,7 +106,9 @@ class Book:
     def merged_facts(
         self, facts: Sequence[tuple[str, Fact]], knowledge: Knowledge | None, now: float
     ) -> None:
-        """A part of another node's state is on disk; with the last part, what is known by it."""
+        """
+        A part of another node's state is on disk; the last part has the knowledge that it gives.
+        """
         self.partial = knowledge is None
         for _, fact in facts:
             self.clock.observe(fact.stamp, now)
@@ -116,9 +118,10 @@ class Book:
 
     def learn(self, knowledge: Knowledge) -> None:
         """
-        All of this is in the folds, though its entries were never here.
+        All of this is in the folds, although its entries were never here.
 
-        The floor rises with it: what is not here one by one cannot be handed on one by one.
+        The floor rises with it: entries that are not here one by one cannot be passed on one by
+        one.
         """
         for stream, number in knowledge.items():
             if number > self._known.get(stream, 0):

@@ -216,8 +216,8 @@ def serving(
     A certificate (PEM) for a web server, signed by the authority whose L{trusted} one clients have.
 
     @param public: the server's public key, DER.
-    @param names: its names and addresses, as clients write them; the first is told to people.
-    @raises WireError: that is no key.
+    @param names: its names and addresses, as clients write them; the first is for people.
+    @raises WireError: that is not a key.
     """
     began, ends = _from_to(now, days)
     key, issuer = load_public(public), authority.private.public_key()
@@ -249,7 +249,7 @@ def _general(name: str) -> x509.GeneralName:
 
 
 def name_of(text: str) -> str:
-    """An address or a name of a host as certificates have it; C{""} for what is none."""
+    """An address or a name of a host in the form of certificates; C{""} if it is neither."""
     try:
         return str(ip_address(text))
     except ValueError:
@@ -264,7 +264,7 @@ def name_of(text: str) -> str:
 
 
 def names_in(certificate: x509.Certificate) -> set[str]:
-    """The names and addresses in a certificate, as L{serving} was told them."""
+    """The names and addresses in a certificate, as passed to L{serving}."""
     try:
         found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (x509.ExtensionNotFound, ValueError):

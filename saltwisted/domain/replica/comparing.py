@@ -38,7 +38,7 @@ class Comparing:
         return send(peer.node, Digest(log.knowledge(), log.forgotten(), log.digests()))
 
     def begin(self, peer: PeerProgress) -> list[Effect]:
-        """Say what our digests are, where that can be compared."""
+        """Send our digests, if they can be compared."""
         if not self._log.digests() or not self._same(peer.known):
             return []
         return [self.digest(peer)]
@@ -46,7 +46,7 @@ class Comparing:
     def compare(
         self, peer: PeerProgress, knowledge: Knowledge, digests: Mapping[str, bytes]
     ) -> list[Effect]:
-        """Look at a peer's digests: where they differ, the parts are compared."""
+        """Compare a peer's digests: where they differ, the parts are compared."""
         ours = self._log.digests()
         if not ours or not self._same(knowledge):
             return []

@@ -57,11 +57,11 @@ class Declared(Registers[Word]):
         yield Fact({"key": key, "dead": state.dead, "by": state.by}, *state.at)
 
     def dead(self) -> set[str]:
-        """Keys of those of whom that was said last."""
+        """Keys of the members whose last statement is that."""
         return {key for key, word in self.registers.items() if word.dead}
 
     def why(self, key: str) -> str:
-        """Who said so, or C{""}."""
+        """Who declared it, or C{""}."""
         word = self.registers.get(key)
         return word.by if word is not None and word.dead else ""
 

@@ -162,9 +162,9 @@ class Window:
         now: float,
     ) -> list[Publish | Offer]:
         """
-        Another node's job has come.
+        Another node's job has arrived.
 
-        @param own: the minions at this node, and since when they are.
+        @param own: the minions at this node, and since when they have been there.
         @param age: seconds since it was given, by the clock of the node that gave it.
         """
         left = min(self._seconds - age, self._seconds)
@@ -232,11 +232,11 @@ class Window:
 
     def reached(self, jid: str, minions: Iterable[str], age: float | None, now: float) -> list[str]:
         """
-        Another node asks: which of these minions may have the job from this one.
+        Another node asks which of these minions may have the job from this one.
 
         From now on none of the others gets it here.
 
-        @param age: of the job; C{None} when that cannot be told.
+        @param age: of the job; C{None} if it is unknown.
         """
         minions = list(minions)
         if age is None or self._is_of_before(age, now):
@@ -366,18 +366,18 @@ class Copies:
         return found
 
     def tick(self, now: float) -> list[Acknowledge]:
-        """Time has passed: who has waited long enough is acknowledged with one copy."""
+        """Time has passed: returns that have waited long enough are acknowledged with one copy."""
         found = []
         while self._waiting and self._waiting[0].due <= now:
             found.append(self._end(1))
         return found
 
     def alone(self) -> list[Acknowledge]:
-        """No node is linked any more: nobody has anything to wait for."""
+        """No node is linked any more: there is nothing to wait for."""
         return [self._end(1) for _ in range(len(self._waiting))]
 
     def lost(self) -> list[tuple[str, str]]:
-        """The disk has lost what was on it: these must not be acknowledged."""
+        """The disk has lost its contents: these must not be acknowledged."""
         lost = [(each.jid, each.minion_id) for each in self._waiting]
         self._waiting.clear()
         self._keys.clear()
@@ -395,7 +395,7 @@ class Copies:
 
 def load_hash(packed: bytes | memoryview) -> bytes:
     """
-    What a return says, without what is new at each attempt.
+    A hash of a return, without the fields that change with each attempt.
 
     @param packed: the load as it is stored: without C{jid}, C{id}, C{nonce}, C{ts} and C{tok}.
     """
@@ -410,7 +410,7 @@ class Repeats:
         self._seen: OrderedDict[tuple[str, bytes], tuple[str, str, float]] = OrderedDict()
 
     def remember(self, minion_id: str, digest: bytes, jid: str, node: str, now: float) -> None:
-        """A node has taken such a return under this jid."""
+        """A node has received such a return under this jid."""
         self._seen.setdefault((minion_id, digest), (jid, node, now))
         while self._seen:
             key = next(iter(self._seen))
@@ -420,9 +420,10 @@ class Repeats:
 
     def jid_of(self, minion_id: str, digest: bytes, node: str, now: float) -> str | None:
         """
-        The jid that another node gave to this return, or C{None} when it is new.
+        The jid that another node gave to this return, or C{None} if it is new.
 
-        @param node: who asks: the same return twice on one node is two calls that say the same.
+        @param node: the node that asks: the same return twice on one node is two calls with the
+            same result.
         """
         found = self._seen.get((minion_id, digest))
         if found is None or found[1] == node or found[2] <= now - self._seconds:
@@ -432,7 +433,7 @@ class Repeats:
 
 def merged_holders(parts: Sequence[tuple[str, Iterable[str]]]) -> dict[str, str]:
     """
-    Minion to node, of what each node says of itself; where two claim one minion, the later in
+    Minion to node, from what each node reports about itself; if two claim one minion, the later in
     C{parts} has it.
     """
     return {minion_id: node for node, minions in parts for minion_id in minions}

@@ -89,11 +89,11 @@ class Registers(Generic[State]):
         self, state: State | None, body: Mapping[str, Any], stamp: int, origin: Dot[Stream]
     ) -> State | None:
         """
-        The register with this fact in it; C{None} where nothing is known of it still.
+        The register with this fact in it; C{None} if nothing is known of it still.
 
-        Must not change C{state}, and give an equal value when the fact says nothing new.
+        Must not change C{state}, and must return an equal value if the fact is not new.
 
-        @raises WireError: the body is none of this kind.
+        @raises WireError: the body is not of this kind.
         """
         raise NotImplementedError
 
@@ -103,8 +103,8 @@ class Registers(Generic[State]):
 
     def signature(self, key: str, state: State) -> Iterable[bytes]:
         """
-        What the register's digest is taken of; equal for equal states on every node. Nothing for
-        one that is not compared.
+        The input of the register's digest; equal for equal states on every node. Empty for a
+        register that is not compared.
         """
         return (pack_bin(encode_fact(fact)) for fact in self.facts(key, state))
 
@@ -170,7 +170,7 @@ class Registers(Generic[State]):
 
     def expire(self, ignored: Knowledge, dropped: Knowledge) -> int:
         """
-        Forget what was deleted long ago, in two steps; see L{KeySet.expire}. How much was dropped.
+        Forget old deletions, in two steps; see L{KeySet.expire}. Returns how many were dropped.
         """
         return 0
 
@@ -215,7 +215,7 @@ class Unknown(Registers[frozenset[tuple[Any, ...]]]):
         return [decode_fact(row) for row in sorted(state)]
 
     def counts(self, state: frozenset[tuple[Any, ...]]) -> bool:
-        """Not compared: who knows the kind may say the same in fewer facts."""
+        """Not compared: a node that knows the kind may express the same in fewer facts."""
         return False
 
 
@@ -252,7 +252,7 @@ class Folds:
         return sorted(self._folds)
 
     def fold(self, kind: str) -> Fold:
-        """The fold of a kind; what is not known is kept verbatim."""
+        """The fold of a kind; facts of an unknown kind are kept unchanged."""
         found = self._folds.get(kind)
         if found is None:
             found = self._folds[kind] = Unknown(kind)
@@ -296,7 +296,7 @@ class Folds:
                 listener(changed)
 
     def expire(self, ignored: Knowledge, dropped: Knowledge) -> int:
-        """Have all folds forget what was deleted long ago; how much was dropped."""
+        """Make all folds forget old deletions; returns how many were dropped."""
         return sum(fold.expire(ignored, dropped) for fold in list(self._folds.values()))
 
     def dump(self) -> Iterator[tuple[str, Fact]]:

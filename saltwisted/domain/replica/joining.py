@@ -156,7 +156,7 @@ def open_reply(
     """
     Check and read an answer.
 
-    @raises WireError: it was made by somebody who does not know the secret, or for another record.
+    @raises WireError: its sender does not know the secret, or it is for another record.
     """
     if not compare_digest(channel.proof(secret, b"reply", nonce, body), mac):
         raise WireError("the answer to the join request was not made by the holder of the secret")
@@ -229,6 +229,8 @@ def is_pinned(pinned: str, fingerprint: str, sums: Sequence[str]) -> bool:
 
 
 def file_sums(public: bytes) -> list[str]:
-    """What C{sha256sum} says of the file of a public key, with and without a newline at its end."""
+    """
+    The output of C{sha256sum} for the file of a public key, with and without a newline at its end.
+    """
     text = public.strip()
     return [hashlib.sha256(text + end).hexdigest() for end in (b"\n", b"")]

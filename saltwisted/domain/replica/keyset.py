@@ -362,7 +362,7 @@ class KeySet(Registers[KeyRegister]):
 
     def act(self, act: str, minion_id: str, pub: bytes, by: str = "") -> dict[str, Any]:
         """
-        The body of an act on a key, which has seen what is known here now.
+        The body of an act on a key that has seen everything that is known here now.
 
         @param by: who did it, or where the minion was seen.
         """

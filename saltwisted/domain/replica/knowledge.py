@@ -21,9 +21,9 @@ MAX_STREAMS = 100_000
 
 def advance(knowledge: dict[Stream, int], entries: Iterable[Entry]) -> list[Entry]:
     """
-    Take entries in, in place, as far as they follow without a gap.
+    Add entries, in place, as far as they follow without a gap.
 
-    @return: those that were new, in order; what is known or lies beyond a gap is left out.
+    @return: those that were new, in order; known ones and those beyond a gap are left out.
     """
     taken = []
     for entry in entries:

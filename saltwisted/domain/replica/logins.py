@@ -105,9 +105,9 @@ class LoginTokens(Registers[Login]):
 
     def ended(self, now: float, epoch: int, ours: Callable[[str], bool]) -> list[str]:
         """
-        The digests of tokens that are worth nothing any more: ended, or of before a removal.
+        The digests of tokens that are no longer valid: expired, or from before a removal.
 
-        @param ours: whether tokens of a node are this one's to delete.
+        @param ours: whether this node may delete the tokens of a node.
         """
         return [
             key

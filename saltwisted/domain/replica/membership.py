@@ -208,8 +208,8 @@ class Membership(Registers[Member]):
 
     def may_as_seen_by(self, key: str, own: str, node: str, right: str) -> bool:
         """
-        What a member goes by. Of itself the membership says nothing before its first facts are
-        written, nor any more when it leaves: what is edited there then stays as it is.
+        The rights by which a member acts. The membership says nothing about the member itself
+        before its first facts are written, nor when it leaves: then edits there stay as they are.
 
         @param key: its key; C{own}: its id.
         """
@@ -219,7 +219,9 @@ class Membership(Registers[Member]):
         return member is None or member.removed is not None or right in member.rights
 
     def why_not_rights(self, member: Member, rights: tuple[str, ...]) -> str:
-        """Why a member's rights cannot be changed so, or C{""}: somebody must be left who may."""
+        """
+        Why a member's rights cannot be changed in this way, or C{""}: some member must keep them.
+        """
         rest = [set(other.rights) for other in self.live() if other.key != member.key]
         both = {WRITE, PILLAR}
         if WRITE not in rights and not any(WRITE in others for others in rest):

@@ -108,7 +108,7 @@ class Minions(Registers[Value]):
         return changed
 
     def facts(self, key: str, state: Value) -> Iterable[Fact]:
-        """The value, where it is still there."""
+        """The value, if it still exists."""
         bank, _, minion_id = key.partition("/")
         data = self.load(bank, minion_id) if state.digest else None
         if digest_of(data) != state.digest:
@@ -148,7 +148,7 @@ class Minions(Registers[Value]):
         return len(old)
 
     def body(self, bank: str, minion_id: str, data: bytes | None) -> dict[str, Any] | None:
-        """The body of a new value of this node, or C{None} where it is the newest already."""
+        """The body of a new value of this node, or C{None} if it is already the newest."""
         state = self.registers.get(key_for(bank, minion_id))
         if state is None:
             if data is None:

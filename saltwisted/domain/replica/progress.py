@@ -50,7 +50,7 @@ class PeerProgress:
 
     @property
     def ready(self) -> bool:
-        """Whether it has said hello and may be talked to."""
+        """Whether it has said hello and may be sent messages."""
         return self.goal is not None and not self.refused
 
     def landed(self) -> None:
@@ -59,7 +59,7 @@ class PeerProgress:
             self.flying_bytes -= self.flying.popleft()[1]
 
     def restart(self) -> None:
-        """Nothing is on the way any more; what it does not know is to be sent again."""
+        """Nothing is on the way any more; everything that it does not know must be sent again."""
         self.sent = dict(self.known)
         self.flying.clear()
         self.flying_bytes = 0
@@ -108,7 +108,7 @@ class PeerTable:
         return state is not None and state.ready and covers(self._log.knowledge(), state.goal or {})
 
     def has_all_of(self, peer: str) -> bool:
-        """Whether all is on disk here that a linked peer has said to know."""
+        """Whether everything that a linked peer has said it knows is on disk here."""
         state = self.all.get(peer)
         return state is not None and state.ready and covers(self._log.knowledge(), state.known)
 
@@ -120,7 +120,7 @@ class PeerTable:
         return count_missing(state.known, self._log.knowledge())
 
     def lacks(self, peer: str) -> int | None:
-        """The same, also of a peer that is away: by what it had; C{None} when it never was here."""
+        """The same, also for a peer that is away: by what it had; C{None} if it never was here."""
         lag = self.lag(peer)
         if lag is None and peer in self._gone:
             return count_missing(self._gone[peer], self._log.knowledge())

@@ -49,8 +49,8 @@ class PruneClock:
         @param wall: this node's own clock.
         @param runtime: seconds that this machine has run, by a clock that nobody sets.
         @param others: the other members, whether they can be reached or not.
-        @param clocks: what the clocks of those that answered show now.
-        @param node: this node's name, for what is said.
+        @param clocks: the present clocks of those that answered.
+        @param node: this node's name, for texts.
         """
         if not others:
             self._alone(wall, runtime)

@@ -71,7 +71,7 @@ class ScheduleFacts(Registers[Known]):
         return Known(None if data is None else dict(data), (stamp, origin))
 
     def facts(self, key: str, state: Known) -> Iterable[Fact]:
-        """One: what was said last."""
+        """One fact: the last statement."""
         return [Fact({"key": key, "data": state.data}, *state.place)]
 
     def counts(self, state: Known) -> bool:
@@ -79,7 +79,7 @@ class ScheduleFacts(Registers[Known]):
         return state.data is not None
 
     def expire(self, ignored: Knowledge, dropped: Knowledge) -> int:
-        """Forget what was dropped, when everybody has known that for long."""
+        """Forget dropped keys when everybody has known that for long."""
         old = [
             key
             for key, state in self.registers.items()

@@ -154,7 +154,7 @@ class Secrets(Registers[Versions]):
         }
 
     def is_banned(self, secret: str) -> bool:
-        """Whether a C{cluster_secret} admits nobody any more."""
+        """Whether a C{cluster_secret} no longer admits anybody."""
         state = self.registers.get(BANNED)
         return state is not None and secret_digest(secret) in state.banned
 

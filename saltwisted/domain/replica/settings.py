@@ -85,10 +85,10 @@ SHOWN = "shown:"
 
 def texts_of(option: Callable[[str], Any], text: Callable[[str, Any], str]) -> dict[str, str]:
     """
-    The compared options as text that is equal where they are.
+    The compared options as text that is equal if the options are.
 
-    @param option: C{option(name)}: its value, or C{None} where there is no such option.
-    @param text: C{text(name, value)}: what others may see of it, equal where the value is.
+    @param option: C{option(name)}: its value, or C{None} if it does not exist.
+    @param text: C{text(name, value)}: what others may see of it, equal if the value is.
     """
     found = {}
     for name in COMPARED:
@@ -103,7 +103,7 @@ def texts_of(option: Callable[[str], Any], text: Callable[[str, Any], str]) -> d
 
 def shown_of(option: Callable[[str], Any], text: Callable[[str, Any], str]) -> dict[str, str]:
     """
-    L{texts_of}, and beside them what a person wants to see where they differ: the paths of roots.
+    L{texts_of}, and in addition what a person wants to see if they differ: the paths of roots.
     """
     found = texts_of(option, text)
     for name in ROOTS:

@@ -231,7 +231,7 @@ class Shipper:
         """
         Entries are on disk here.
 
-        @param source: which peer sent them; C{""} where they arose here.
+        @param source: the peer that sent them; C{""} if this node created them.
         """
         effects: list[Effect] = []
         peers = self.peers.all
@@ -247,12 +247,12 @@ class Shipper:
         return [*effects, *self._ask(now)]
 
     def unstored(self, now: float) -> list[Effect]:
-        """A merge has failed: what it would have brought is still wanted."""
+        """A merge has failed: its entries are still wanted."""
         self._asking.reset()
         return self._ask(now)
 
     def state_stored(self, peer: str, now: float) -> list[Effect]:
-        """The last part of a state is on disk, and what is known by it with it."""
+        """The last part of a state is on disk, with the knowledge that it gives."""
         self._asking.took_state(peer)
         self._known_at = min(self._known_at, now)
         return self._ask(now)
@@ -274,9 +274,9 @@ class Shipper:
 
     def begun_anew(self, now: float) -> list[Effect]:
         """
-        The log has lost what it held: what was believed to be on its way or on the disk is not.
+        The log has lost its contents: entries that seemed to be on their way or on disk are not.
 
-        The peers hear it by a hello, and send again what arose on them; the rest is asked for.
+        The peers are told by a hello, and send their own entries again; the rest is requested.
         """
         self._asking.forget_all()
         return self.renewed(now)

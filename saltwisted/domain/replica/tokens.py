@@ -86,7 +86,7 @@ def parse(line: str) -> Token:
     """
     Read the line; whitespace around it does not matter.
 
-    @raises WireError: it is not a token, or was not copied whole.
+    @raises WireError: it is not a token, or was not copied completely.
     """
     word = line.strip()
     if not word.startswith(PREFIX) or len(word) > 4096:
@@ -280,7 +280,7 @@ class Tokens(Registers[Known]):
         return self.why_not(token_id, now) == ""
 
     def why_not(self, token_id: str, now: float) -> str:
-        """C{""} for a token that admits somebody, else what is wrong with it."""
+        """C{""} for a token that admits nodes or minions, else why it does not."""
         known = self.registers.get(token_id)
         if token_id == _VOID or known is None or known.created is None:
             return "unknown"

@@ -122,7 +122,7 @@ def unpack_counter(value: object) -> int:
 
 
 def unpack_knowledge(data: object) -> dict[ReplicaId, int]:
-    """@raises Forbidden: this is no knowledge vector."""
+    """@raises Forbidden: this is not a knowledge vector."""
     if not isinstance(data, list) or len(data) > MAX_REPLICAS:
         raise Forbidden("knowledge")
     found = {}

@@ -110,11 +110,11 @@ def make_delta(
     alike: tuple[int, int] = (0, 0),
 ) -> list[Operation]:
     """
-    Operations that make C{new} of C{old}.
+    Operations that turn C{old} into C{new}.
 
     @param old: needs C{find}: bytes or an mmap.
     @param alike: bytes at both ends that are known to be equal, and are not compared again.
-    @param expired: asked now and then; true ends the search, and the rest is literal.
+    @param expired: called from time to time; true ends the search, and the rest is literal.
     @param stepped: called after each L{STEP} bytes that were compared: what was read may be dropped
         from memory.
     """

@@ -130,7 +130,7 @@ class Batch:
 
     @property
     def name(self) -> tuple[ReplicaId, int]:
-        """What tells it from every other batch."""
+        """What distinguishes it from every other batch."""
         return self.replica, self.lo
 
 

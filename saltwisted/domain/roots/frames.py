@@ -44,7 +44,7 @@ def pack_frames(kind: int, share: int, body: bytes) -> Iterator[bytes]:
 
 
 def pack_head(kind: int, share: int, size: int) -> bytes:
-    """What is before a body that is no longer than a frame."""
+    """The head of a body that is no longer than a frame."""
     if size > MAX_FRAME:
         raise ValueError(f"a frame of {size} bytes is too large")
     return HEAD.pack(size, kind, share, 0)
@@ -78,7 +78,7 @@ class Frames:
 
     def messages(self) -> Iterator[tuple[int, int, bytes]]:
         """
-        As L{feed}; who stops in between goes on later with a new call.
+        As L{feed}; a caller that stops in between continues later with a new call.
 
         @raises Forbidden: a frame that is unknown or too large.
         """
@@ -87,8 +87,8 @@ class Frames:
 
     def in_pieces(self) -> Iterator[tuple[int, int, Pieces]]:
         """
-        As L{messages}, each as the pieces in which it came: what is long need not be copied once
-        more only to be written.
+        As L{messages}, each as the pieces in which it arrived: long messages need not be copied
+        only to be written.
 
         @raises Forbidden: a frame that is unknown or too large.
         """

@@ -21,7 +21,7 @@ VERSION = 1
 
 
 def greeting(clock_ms: int, shares: Iterable[tuple[str, Knowledge, bytes]]) -> list[Any]:
-    """What is said, from the name of each share, what is known of it, and its digest."""
+    """The greeting, from the name of each share, what is known of it, and its digest."""
     return [
         VERSION,
         clock_ms,

@@ -37,7 +37,7 @@ def roots(status: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def of_share(name: str, share: Mapping[str, Any]) -> Iterator[Finding]:
-    """One directory that is kept alike on all masters."""
+    """One directory that is replicated to all masters."""
     yield from _held_up(name, share)
     yield from _left_paths(name, share)
     yield from _bad_disk(name, share)

@@ -70,7 +70,7 @@ class Policy:
 
     def rank(self, version: Version) -> tuple[object, ...]:
         """
-        A total order over versions, alike everywhere: the largest is visible.
+        A total order over versions, the same everywhere: the largest is visible.
 
         Anything wins over a deletion, a directory over a file; then the stamp decides.
         """
@@ -148,7 +148,7 @@ class Index:
         )
 
     def copy(self) -> Index:
-        """Another that holds the same; what is done to one is not done to the other."""
+        """An independent copy."""
         other = Index(self.main, self.bulk, self.policy)
         other.rows.update(self.rows)
         other.knowledge.update(self.knowledge)
@@ -194,14 +194,14 @@ class Index:
         founding: bool = False,
     ) -> tuple[Batch, Outcome] | None:
         """
-        Make what this replica's user did a batch, and apply it; C{None} if nothing differs.
+        Make a batch of this replica's user's changes, and apply it; C{None} if nothing differs.
 
         @param wanted: path to what is there now; C{GONE} for what was removed.
         @param bulk: use the lane of large batches.
-        @param seen: what the writer had seen, where that is less than the index knows.
+        @param seen: what the writer had seen, if that is less than the index knows.
         @param unacked: the last counter of our bulk lane that every live peer has; a small
             batch does not claim to have seen later ones, unless it touches what they wrote.
-        @param founding: make a batch also of nothing, to say that this tree is the cluster's.
+        @param founding: make a batch even without changes, to say that this tree is the cluster's.
         """
         changed = {
             path: entry for path, entry in wanted.items() if entry != (self.visible(path) or GONE)
@@ -399,11 +399,10 @@ class Index:
         self, main: ReplicaId, bulk: ReplicaId, trusted: Mapping[ReplicaId, int]
     ) -> dict[bytes, TreeEntry]:
         """
-        Go on under a new incarnation, after a peer showed that this index is an old copy.
+        Continue under a new incarnation, after a peer showed that this index is an old copy.
 
-        What was written under the old name beyond the counters that peers had
-        confirmed may carry dots that mean something else elsewhere: it is
-        taken out, and returned to be committed again.
+        What was written under the old name beyond the counters that peers had confirmed may have
+        dots that mean something else elsewhere: it is removed, and returned to be committed again.
 
         @param trusted: our old lanes' counters that peers had acknowledged in this index.
         """

@@ -97,7 +97,7 @@ class Generation:
 
 def generation_of(tree: Mapping[bytes, TreeEntry], like: Generation, at: float) -> Generation:
     """
-    A generation of these entries, that shares with another what is equal; it has no number.
+    A generation of these entries, which shares equal parts with another one; it has no number.
     """
     folders: dict[bytes, dict[bytes, TreeEntry]] = {}
     for path, entry in tree.items():
@@ -113,7 +113,7 @@ def generation_of(tree: Mapping[bytes, TreeEntry], like: Generation, at: float) 
 
 
 def subtree(folders: Mapping[bytes, Folder], top: bytes) -> list[tuple[bytes, TreeEntry]]:
-    """What is below a directory, by path relative to it; nothing for one that is not there."""
+    """What is below a directory, by path relative to it; nothing if it does not exist."""
     found: list[tuple[bytes, TreeEntry]] = []
     waiting = [b""]
     while waiting:

@@ -109,7 +109,7 @@ class Pins:
         return living[0] if living else None
 
     def others(self, minions: Iterable[str], digests: Mapping[str, bytes], now: float) -> list[str]:
-        """Those of some minions that have a pin by which they are served other trees than these."""
+        """Which of some minions have a pin with other trees than these."""
         pins = ((minion, self.of(minion, now)) for minion in minions)
         return [minion for minion, pin in pins if pin is not None and pin.digests != digests]
 

@@ -307,12 +307,12 @@ def select(
     note: Note = silent,
 ) -> Generator[Any, Any, set[str] | None]:
     """
-    A master's reading: who is it? In steps, one for each word and those of C{find}.
+    A master's reading: which minions match, in steps, one for each word and those of C{find}.
 
-    @param find: the minions of one operand, and whether it is being subtracted (missing
-        names do not count then); C{None} when its engine is unknown.
+    @param find: the minions of one operand, and whether it is being subtracted (missing names do
+        not count then); C{None} if its engine is unknown.
     @param everyone: all accepted minions, from which C{not} subtracts.
-    @return: the ids; C{None} when the expression cannot be understood, which means nobody.
+    @return: the ids; C{None} if the expression is invalid, and so matches nobody.
     """
     words = words_of(expression)
     if words is None:

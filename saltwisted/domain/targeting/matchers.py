@@ -229,10 +229,10 @@ def confirm_top(
     match: str, entries: Sequence[Any], facts: MinionFacts, note: Note = silent
 ) -> bool:
     """
-    Whether a target of a top file means this minion.
+    Whether a target of a top file matches this minion.
 
-    @param entries: what stands below the target; a map C{{match: type}} among it says how
-        to read the target, otherwise it is a compound.
+    @param entries: the entries below the target; a map C{{match: type}} among them says how to read
+        the target, otherwise it is a compound.
     """
     how = "compound"
     for entry in entries:

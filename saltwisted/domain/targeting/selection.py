@@ -364,7 +364,7 @@ def _portions(tgt: Any) -> Iterator[list[str]]:
 
 
 def first_keys(tgt: str, delimiter: str) -> tuple[Any, ...]:
-    """The keys by which a nested target enters the data; none when it may be any of them."""
+    """The keys by which a nested target enters the data; none if it may be any of them."""
     first = tgt.partition(delimiter)[0] if delimiter else ""
     if first in ("", "*"):
         return ()
