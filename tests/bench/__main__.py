@@ -88,6 +88,8 @@ TARGETS = {
     "git: memory loaded, MiB PSS": 80.0,
     "git: update, nothing new": 10.0,
     "git: push to visible by update, s": 1.0,
+    "git: push to visible on three nodes by hook, s": 1.0,
+    "git: push to visible on three nodes by update --wait, s": 1.0,
     "minion at rest, MiB PSS": 60.0,
     "test.ping, published to returned, ms": 20.0,
     "salt-call --local test.ping, s": 0.25,

@@ -13,12 +13,15 @@ import json
 import os
 import shutil
 import signal
+import socket
 import statistics
 import subprocess
+import threading
 import time
 from typing import Any
 
 from saltwisted.errors import RemoteError, TransportClosed
+from tests.bench import gitnodes
 from tests.bench.machine import pss_mib
 from tests.bench.reactor import calm, used
 from tests.gitrepos import ENVIRON
@@ -161,6 +164,9 @@ def section(bench: Any) -> None:
     serving.memory("git: memory loaded, MiB PSS")
     _updates(bench, serving)
     bench.latencies("git")
+    if not serving.stock:
+        _beside(bench, serving)
+        gitnodes.section(bench)
 
 
 def _has_library(bench: Any) -> bool:
@@ -316,6 +322,47 @@ def _nothing_new(bench: Any, serving: Serving) -> float:
         spent += now.children_user + now.children_system
         spent -= children.children_user + children.children_system
     return 1000 * spent / count
+
+
+def _beside(bench: Any, serving: Serving) -> None:
+    """
+    How long minions wait for a hash: while nothing else happens, while fetches bring something all
+    the time, and while a remote that takes connections and says nothing is asked.
+    """
+    _wait(bench, "undisturbed")
+    ended = threading.Event()
+    fetched = [0]
+
+    def push() -> None:
+        while not ended.is_set():
+            serving.push("refs/heads/master", "beside.txt", b"%d\n" % fetched[0])
+            serving.update()
+            fetched[0] += 1
+
+    pushing = threading.Thread(target=push)
+    pushing.start()
+    try:
+        _wait(bench, "beside fetches")
+    finally:
+        ended.set()
+        pushing.join()
+    bench.put("git: fetches meanwhile", float(fetched[0]))
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        remotes = [serving.url, f"git://127.0.0.1:{deaf.getsockname()[1]}/none.git"]
+        options = {**serving.master.options, "gitfs_remotes": remotes}
+        write_config(os.path.join(serving.master.conf, "master"), options)
+        bench.start(serving.master)
+        problem = serving.master.ask("status")["problems"].get("git", "")
+        assert "not fetched yet" in problem, problem
+        _wait(bench, "beside a remote that says nothing")
+        bench.stop()
+
+
+def _wait(bench: Any, name: str) -> None:
+    """The p99 of the answers that minions wait for."""
+    args = ["-n", str(CLIENTS), "--seconds", bench.seconds, "--path", SMALL]
+    found = [bench.swarm("files", "--mode", "hash", *args)["lat_ms"]["p99"] for _ in range(3)]
+    bench.put(f"git: wait for a hash, {name}, p99 ms", statistics.median(found))
 
 
 def _at_runtime(bench: Any, serving: Serving) -> None:
