@@ -15,6 +15,7 @@ from unittest import skipUnless
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.harness import ROOT
+from tests.interop.extensions import LOAD
 
 EXTENSIONS = (
     *("vault==1.8.0", "dockermod==0.1.3", "mysql==1.1.0", "kubernetes==3.0.0"),
@@ -25,29 +26,6 @@ LIBRARIES = (
     *("requests", "docker", "PyMySQL", "kubernetes", "elasticsearch", "python-consul", "redis"),
     *("pymongo", "PyGithub", "PyNaCl", "prometheus-client", "hvac"),
 )
-LOAD = """
-import json, logging, os, sys
-from saltwisted.worker.process.loader import Loaders
-from saltwisted.worker.process.modulefiles import KINDS
-
-logging.disable(logging.CRITICAL)
-root = os.path.abspath(sys.argv[1])
-opts = {"id": "x", "file_client": "local", "cachedir": sys.argv[2]}
-grains = {"os": "Debian", "os_family": "Debian", "kernel": "Linux", "id": "x"}
-loaders = Loaders(opts, grains=grains, pillar={}, stock=False)
-found = {}
-for kind in KINDS:
-    for file in [file for (file,) in loaders[kind]._catalogue.by_name().values()]:
-        if file.path.startswith(root):
-            loaders.module_of(kind, file.name)
-            missing = loaders[kind].missing_modules
-            why = missing.get(file.name)
-            failed = isinstance(why, BaseException)
-            state = "fails" if failed else "refuses" if file.name in missing else "loads"
-            found[os.path.relpath(file.path, root)] = [state, str(why or "")]
-assert loaders.modules["test.ping"]() is True
-print(json.dumps(found))
-"""
 REFUSE = """
 dockermod/executors/docker dockermod/modules/dockercompose dockermod/proxy/docker
 elasticsearch/modules/elasticsearch6_mod elasticsearch/returners/elasticsearch6_mod

@@ -15,9 +15,13 @@ _WORD = re.compile(r"(?:(?P<engine>[GPIJLNSERTM])(?P<delimiter>(?<=[GPIJ]).)?@)?
 
 
 def get_minion_data(minion: str | None, opts: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-    """A minion's id, grains and pillar, as its master knows them; C{None} for what it does not."""
-    if not minion:
-        return minion, None, None
+    """
+    A minion's id, grains and pillar, as its master knows them; C{None} for what it does not.
+
+    @param opts: the master's options. Without C{minion_data_cache} nobody is asked.
+    """
+    if not minion or not opts.get("minion_data_cache"):
+        return minion or None, None, None
     found = []
     for fun in ("cache.grains", "cache.pillar"):
         with refusals(), closing(connected(opts)) as client:
