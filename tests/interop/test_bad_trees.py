@@ -71,7 +71,7 @@ class BadTreeTests(SynchronousTestCase):
         return done.returncode, json.loads(done.stdout)["local"], int(peak.read_text()) / 1024
 
     def refused(self, text: str, words: str) -> None:
-        """The SLS is an error with these words and its name; the good one works after it."""
+        """The SLS is an error that matches these words, and is named; the good one works after."""
         self.tree("bad", text)
 
         code, answer, peak = self.apply("bad")
@@ -80,13 +80,13 @@ class BadTreeTests(SynchronousTestCase):
         self.assertEqual(code, 1)
         self.assertIn("Rendering SLS", answer[0])
         self.assertIn("bad", answer[0].partition("failed")[0])
-        self.assertIn(words, answer[0])
+        self.assertRegex(answer[0], words)
         self.assertLess(peak, CEILING)
         self.assertEqual(after, 0)
 
     def test_deep_yaml(self) -> None:
-        """Ten thousand lists in each other."""
-        self.refused("a: " + "[" * DEPTH + "]" * DEPTH + "\n", "maximum recursion depth exceeded")
+        """Ten thousand lists in each other; the newest libyaml stops at a thousand by itself."""
+        self.refused("a: " + "[" * DEPTH + "]" * DEPTH + "\n", "maximum (recursion|nesting) depth")
 
     def test_deep_json(self) -> None:
         """The same as JSON."""
