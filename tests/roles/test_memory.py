@@ -112,3 +112,18 @@ class TrimmerTests(SynchronousTestCase):
         clock.pump([PERIOD] * 5)
 
         self.assertEqual(len(started), 1)
+
+    def test_little(self) -> None:
+        """What a few minions that fetch large files leave behind is worth it; less is not."""
+        for grown, times in ((1, 0), (4, 1)):
+            sizes = iter([60, 60 + grown, 60 + grown])
+            self.patch(memory, "_resident", lambda sizes=sizes: next(sizes, 60) << 20)
+            clock = Clock()
+            started: list[Callable[[], Any]] = []
+            trimmer = Trimmer(clock, started.append)
+            trimmer._after = 60 << 20
+            trimmer.startService()
+            self.addCleanup(trimmer.stopService)
+            clock.pump([PERIOD] * 2)
+
+            self.assertEqual(len(started), times, grown)
