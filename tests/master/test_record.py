@@ -14,7 +14,7 @@ from saltwisted.cluster.control import RECORDED, ClusterControl
 from saltwisted.domain.operations.table import Caller, in_words
 from saltwisted.transports.deferreds import as_deferred
 from saltwisted.transports.ipc import PeerProcess
-from saltwisted.wire.msgpack import pack, unpack
+from saltwisted.wire.msgpack import pack, pack_bin, unpack, unpack_bin
 from tests.master.reacting import Reacting
 from tests.master.rig import Rig, RigMinion
 
@@ -184,6 +184,57 @@ class RecordTests(SynchronousTestCase):
             {f"a reaction to my/a by {fred}", f"a reaction to my/b by {again}"},
         )
         self.assertEqual(asked_for.count(""), 2)
+
+    def test_T_LOG_3_taken_over(self) -> None:
+        """
+        T-LOG-3: a reaction that another node finishes, since the one that claimed it has died,
+        names in its job and its run who has fired the event, as the first one would have.
+        """
+        rules = {"^filename": self.users, "fred": ["@runner"]}
+        sls = {
+            "job.sls": "j:\n  local.test.ping:\n    - tgt: web1\n"
+            "r:\n  runner.test.arg:\n    - args:\n      - x\n"
+        }
+        first, second = (
+            Reacting(
+                self,
+                [{"my/a": {"sls": "@job.sls", "once": "at_least"}}],
+                sls,
+                external_auth={"file": rules},
+            )
+            for _ in range(2)
+        )
+        for made in (first, second):
+            RigMinion(made.rig, "web1").accepted()
+        plans: list[Any] = []
+        claims = first.rig.ctx.seams.claims
+        begin = type(claims).begin
+
+        def noted(self: Any, key: str, plan: Any, *more: Any) -> Any:
+            plans.append(pack_bin(plan))
+            return begin(self, key, plan, *more)
+
+        self.patch(type(claims), "begin", noted)
+        caller = Caller(source="10.1.2.3", door="the HTTP API", proof=self.fred)
+        args = {"fun": "event.send", "arg": ["my/a"], "kwarg": {}}
+        asked = Deferred.fromCoroutine(first.rig.table().call("runner", args, caller, print))
+        first.turn()
+        self.assertTrue(self.successResultOf(asked)["success"])
+
+        plan = unpack_bin(plans[0])
+        claim = self.successResultOf(second.rig.ctx.seams.claims.begin("reaction/x", plan))
+        recovering = second.reactor._recover("reaction/x", plan, claim)
+        self.successResultOf(Deferred.fromCoroutine(recovering))
+        second.turn()
+
+        by = "a reaction to my/a by fred (the HTTP API, 10.1.2.3)"
+        for made in (first, second):
+            named = {
+                load["fun"]: load.get("asked", {}).get("by")
+                for load in made.rig.jobs.loads.values()
+                if load["fun"] in ("test.ping", "runner.test.arg")
+            }
+            self.assertEqual(named, {"test.ping": by, "runner.test.arg": by})
 
     def test_T_LOG_2_one_line(self) -> None:
         """T-LOG-2: what somebody names is told as one line, of a length that has an end."""

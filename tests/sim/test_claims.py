@@ -5,6 +5,7 @@ However nodes, disks, clocks and network fail, what is to be done once is done o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -124,6 +125,47 @@ class ProblemTests(SynchronousTestCase):
             self.assertEqual(node.claims.problem(), "", node.name)
             self.assertTrue(node.claims.would_claim())
         self.assertEqual(len(world.nodes["a"].claims.holders()), len(DUTIES))
+
+
+class WhoAskedTests(SynchronousTestCase):
+    """What is on record of an act that another member takes over."""
+
+    def test_T_LOG_3_taken_over(self) -> None:
+        """
+        T-LOG-3: who asked for what a member had begun that dies is known to the member that
+        finishes it, from the plan, and is in the receipt afterwards, at every member.
+        """
+        for seed in range(5):
+            world = Fresh(seed)
+            world.advance(8.0 + settle_seconds(WINDOW))
+            a, *others = (world.nodes[name] for name in "abc")
+            found: list[Any] = []
+            for node in others:
+                node.claims.on_recover("act", partial(self.recover, node, found))
+            plan = {"kind": "local", "jid": "a1", "asked": "fred (the HTTP API, 10.1.2.3)"}
+            what = "local.test.ping, for fred (the HTTP API, 10.1.2.3)"
+            begun: list[Any] = []
+            as_deferred(a.claims.begin("act/by fred", plan, what, "my/tag")).addCallback(
+                begun.append
+            )
+            world.advance(0.5)
+            self.assertIsInstance(begun[0], Claim)
+            a.kill()
+            world.advance(60.0)
+
+            (taken,) = found
+            self.assertEqual(taken, ("act/by fred", plan))
+            for node in others:
+                told: list[Any] = []
+                as_deferred(node.claims.receipts("my/tag")).addCallback(told.append)
+                world.advance(5.0)
+                self.assertEqual({receipt.what for receipt in told[0]}, {what}, told[0])
+                self.assertIn("done", {receipt.result for receipt in told[0]}, told[0])
+
+    def recover(self, node: Any, found: list[Any], key: str, plan: Any, claim: Claim) -> Any:
+        """A member finishes it."""
+        found.append((key, plan))
+        return node.claims.end(claim, "done")
 
 
 class Survivor(World):
