@@ -391,8 +391,8 @@ class IAcknowledging(Protocol):
         C{None} if it may be at once.
         """
 
-    def repeated(self, minion_id: str, load: Mapping[str, Any]) -> str | None:
-        """The jid that a return without one got on another node, or C{None}."""
+    def repeated(self, minion_id: str, load: Mapping[str, Any]) -> Any:
+        """The jid of a return without one on another node, or C{None}; awaitable if it is long."""
 
     def one_copy(self, jid: str) -> Awaitable[Sequence[str]]:
         """The minions whose return is only on this node, if there are several nodes."""

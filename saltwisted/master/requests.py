@@ -27,6 +27,7 @@ from saltwisted.master.context import Context
 from saltwisted.master.replies import Chunk, Elsewhere, Packed, Private
 from saltwisted.master.sessions import MinionSession
 from saltwisted.master.table import Row
+from saltwisted.stores.jobs.longpacking import is_long, pack_in_turns
 from saltwisted.transports.deferreds import as_deferred, let_go
 from saltwisted.transports.reasons import why
 from saltwisted.transports.turns import Line
@@ -39,6 +40,7 @@ from saltwisted.wire.envelope import (
     encode_private_reply,
     encode_sealed_chunk,
     encode_sealed_packed,
+    encode_sealed_pieces,
     encode_sealed_reply,
 )
 from saltwisted.wire.msgpack import pack
@@ -65,6 +67,10 @@ class Asked:
     session: MinionSession
     nonce: str
     reply: Reply
+
+
+_MAY_BE_LONG = frozenset((dict, list, str))
+"""Kinds of values that may have megabytes."""
 
 
 class Requests:
@@ -254,8 +260,11 @@ class Requests:
 
     def _answer(self, asked: Asked, value: Any) -> None:
         """Send what a handler gave back, in the way of its kind: the only place that looks."""
-        way = self._ways.get(type(value))
-        if way is None:
+        kind = type(value)
+        way = self._ways.get(kind)
+        if kind in _MAY_BE_LONG and is_long(value):
+            self._reply_long(asked, value)
+        elif way is None:
             self._reply_sealed(asked, pack(value))
         else:
             way(asked, value)
@@ -267,6 +276,18 @@ class Requests:
             asked.reply(encode_sealed_packed(key, packed, iv, asked.nonce))
             return
         self._reply_with(asked, self._ctx.pool(encode_sealed_packed, key, packed, iv, asked.nonce))
+
+    def _reply_long(self, asked: Asked, value: Any) -> None:
+        """Pack it in turns of the reactor and seal it in a thread: nobody waits for megabytes."""
+        key, iv = asked.session.key, self._entropy(16)
+
+        async def made() -> bytes:
+            pieces = [*filter(None, await pack_in_turns(self._ctx.clock, value, pack))]
+            sealing = self._ctx.pool(encode_sealed_pieces, key, pieces, iv, asked.nonce)
+            sealed: bytes = await sealing
+            return sealed
+
+        self._reply_with(asked, Deferred.fromCoroutine(made()))
 
     def _reply_elsewhere(self, asked: Asked, elsewhere: Elsewhere) -> None:
         """Pass on what another master has sealed; if nobody has, say so in its place."""

@@ -68,6 +68,7 @@ class ClusterJobs:
             facts.peers,
             partial(is_row, bool(stores.config.job_cache)),
             stores.counters,
+            in_thread=stores.crypto_threads.run,
         )
         self.rotation = self._rotation()
         facts.folds.listen("secret", lambda changes: self.rotation.changed())
@@ -82,7 +83,7 @@ class ClusterJobs:
     def _acknowledging(self) -> Acknowledging:
         stores, facts = self._stores, self._facts
         return Acknowledging(
-            stores.reactor.seconds,
+            stores.reactor,
             facts.node,
             self._jobs,
             lambda: len(facts.peers.links()),

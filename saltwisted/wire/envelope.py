@@ -227,6 +227,11 @@ def encode_sealed_packed(key: SessionKey, packed: bytes, iv: bytes, nonce: str) 
     return pack(seal_packed(key, packed, iv, nonce))
 
 
+def encode_sealed_pieces(key: SessionKey, pieces: Sequence[bytes], iv: bytes, nonce: str) -> bytes:
+    """The same of a value that is packed in pieces, which are not joined first; for a thread."""
+    return _sealed((b"", *pieces, b""), key, iv, nonce)
+
+
 def encode_sealed_chunk(
     key: SessionKey, data: bytes, rest: dict[str, Any], iv: bytes, nonce: str
 ) -> bytes:

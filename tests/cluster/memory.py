@@ -194,7 +194,7 @@ class Node(Rig):
             lambda minion_id: self.forward.arrived(minion_id),
         )
         self.acknowledging = Acknowledging(
-            nodes.clock.seconds,
+            nodes.clock,
             name,
             self.jobs,
             lambda: len(self.peers.links()),

@@ -14,7 +14,9 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.jobs.acknowledging import Acknowledging
 from saltwisted.errors import StoreError
+from saltwisted.stores.jobs import longpacking
 from saltwisted.stores.jobs.store import stored_form
+from saltwisted.transports.deferreds import as_deferred
 
 JID = "20260101000000000000"
 
@@ -30,9 +32,7 @@ class AcknowledgingTests(SynchronousTestCase):
         told = SimpleNamespace(on_confirmed=self.confirm.append)
         known = SimpleNamespace(is_published=lambda jid: False)
         jobs: Any = SimpleNamespace(replica=SimpleNamespace(told=told), known=known)
-        self.returns = Acknowledging(
-            self.clock.seconds, "a", jobs, lambda: self.linked, self.counters
-        )
+        self.returns = Acknowledging(self.clock, "a", jobs, lambda: self.linked, self.counters)
 
     def waiting(self, minion: str = "web1", number: int = 1) -> Any:
         """A return that is on disk here."""
@@ -65,6 +65,19 @@ class AcknowledgingTests(SynchronousTestCase):
         hashing[0].callback(None)
 
         self.assertEqual(self.returns.repeated("web1", loads[1]), JID)
+
+    def test_very_long(self) -> None:
+        """One that takes long to pack is packed in turns, too, before it is told from others."""
+        self.patch(longpacking, "PORTION", 0.0)
+        load = {"fun": "test.echo", "return": {f"k{n}": [n, "x" * 20] for n in range(9000)}}
+        for jid, expected in ((JID, None), ("", JID)):
+            asked = as_deferred(self.returns.repeated("web1", load))
+            self.assertNoResult(asked)
+            self.assertGreater(len(self.clock.getDelayedCalls()), 0)
+            self.clock.pump([0] * 2000)
+            self.assertEqual(self.successResultOf(asked), expected)
+            if jid:
+                self.returns.noted(jid, "web1", stored_form(load), "b")
 
     def test_slow(self) -> None:
         """Nobody waits for ever: by its time it is acknowledged with one copy."""

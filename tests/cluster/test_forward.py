@@ -12,6 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.jid import jid_at
 from saltwisted.errors import RemoteError
+from saltwisted.stores.jobs import longpacking
 from saltwisted.wire.crypticle import open_sealed
 from saltwisted.wire.msgpack import pack_bin, unpack_raw
 from tests.cluster.memory import Node, Nodes
@@ -257,6 +258,39 @@ class ForwardTests(SynchronousTestCase):
         (second,) = self.fired(self.a, f"{jids[1]}/ret/n")
         self.assertEqual(len(second["return"][0]), 300_000)
         self.assertEqual(len(self.flushLoggedErrors(MemoryError)), 1)
+
+    def test_large_events(self) -> None:
+        """
+        A large event goes to the other nodes by itself, packed in turns and unpacked in a thread;
+        small ones do not wait for it, and one that cannot be packed is counted.
+        """
+        self.patch(longpacking, "PORTION", 0.0)
+        calls: list[tuple[str, Deferred[Any]]] = []
+
+        def in_thread(function: Callable[..., Any], *args: Any) -> Deferred[Any]:
+            calls.append((function.__name__, Deferred()))
+            return calls[-1][1].addCallback(lambda _: function(*args))
+
+        for node in (self.a, self.b):
+            node.relay._in_thread = in_thread
+        value = {f"k{n}": [n, "x" * 20] for n in range(20_000)}
+        self.b.bus.fire("salt/job/1/ret/n", {"jid": "nocache", "return": value})
+        self.b.bus.fire("custom/small", {"n": 1})
+        self.b.bus.fire("custom/odd", {"n": [*range(20_000), object()]})
+        self.nodes.until(lambda: self.fired(self.a, "custom/small"), "the small one")
+        self.nodes.until(lambda: calls, "the pieces")
+        self.assertEqual(self.fired(self.a, "/ret/n"), [])
+        self.assertEqual(calls[0][0], "join")
+        calls[0][1].callback(None)
+        self.nodes.until(lambda: len(calls) > 1, "the message")
+        self.assertEqual((calls[1][0], self.fired(self.a, "/ret/n")), ("unpacked", []))
+        calls[1][1].callback(None)
+        self.nodes.until(lambda: len(calls) > 2, "the end")
+
+        (told,) = self.fired(self.a, "/ret/n")
+        self.assertEqual(told["return"], value)
+        self.assertIn("clear", [name for name, _ in calls])
+        self.assertEqual(self.b.counters["events:unpackable"], 1)
 
     def test_waiting_elsewhere(self) -> None:
         """Who waits at a sees what came to b, and ends when all have answered."""

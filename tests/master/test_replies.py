@@ -14,9 +14,11 @@ from saltwisted.errors import StoreError, WireError
 from saltwisted.master.replies import Chunk, Elsewhere, Private
 from saltwisted.master.requests import Requests
 from saltwisted.master.table import Row
+from saltwisted.stores.jobs import longpacking
+from saltwisted.wire.crypticle import open_sealed
 from saltwisted.wire.envelope import BAD_LOAD, decode_reply, encode_clear_request
 from saltwisted.wire.envelope import open_private_reply as open_private
-from saltwisted.wire.msgpack import pack
+from saltwisted.wire.msgpack import pack, unpack_raw
 from tests.master.rig import NO_ANSWER, Rig, RigMinion
 from tests.wire.recorded import key
 
@@ -58,6 +60,52 @@ class ReplyTests(SynchronousTestCase):
             found.append(ask())
             self.flushLoggedErrors()
         return found
+
+    def test_long(self) -> None:
+        """A value of megabytes is packed in turns, and sealed in a thread, in pieces."""
+        self.patch(longpacking, "PORTION", 0.0)
+        sealed: list[str] = []
+        run = self.rig.ctx.pool
+
+        def pool(function: Callable[..., Any], *args: Any) -> Any:
+            sealed.append(function.__name__)
+            return run(function, *args)
+
+        object.__setattr__(self.rig.ctx, "pool", pool)
+        for value in (
+            {f"m{n}": {"grains": [n, "x" * 20, b"\xff"]} for n in range(5000)},
+            ["\u00e9" * 3_000_000],
+        ):
+            for give in (lambda value=value: value, lambda value=value: succeed(value)):
+                self.serve(give)
+
+                self.assertEqual(self.ask_slowly(), value)
+                self.assertGreater(self.turns, 10)
+        self.assertEqual(sealed, ["encode_sealed_pieces"] * 4)
+
+    def test_long_and_odd(self) -> None:
+        """A long value that cannot be sent is a failure, not silence."""
+        self.serve(lambda: [*range(20_000), Broken()])
+
+        self.assertEqual(self.ask_slowly(), "")
+        self.assertEqual(len(self.flushLoggedErrors(TypeError)), 1)
+
+    def ask_slowly(self) -> Any:
+        """One request whose answer takes several turns; how many is in C{turns}."""
+        nonce, replies, self.turns = self.minion.nonce(), list[bytes](), 0
+        frame = self.minion.frame({"cmd": "_file_envs"}, nonce=nonce)
+        self.rig.requests.handle(frame, "127.0.0.1", replies.append)
+        while not replies:
+            self.assertLess(self.turns, 10_000)
+            call = next(
+                each for each in self.rig.clock.calls if each.getTime() <= self.rig.clock.seconds()
+            )
+            self.rig.clock.calls.remove(call)
+            call.called = 1
+            call.func(*call.args, **call.kw)
+            self.turns += 1
+        assert self.minion.session is not None
+        return open_sealed(self.minion.session, unpack_raw(bytes(replies[0])), nonce)
 
     def ask(self) -> Any:
         """One request of the minion."""

@@ -256,7 +256,7 @@ class JobNode(SimNode):
             clock, self.now, self.name, self.peers, lambda: world.minion_ids, self.here
         )
         self.acknowledging = SimAcknowledging(
-            clock.seconds, self.name, self.jobs, lambda: len(self.peers.links()), self.counters
+            clock, self.name, self.jobs, lambda: len(self.peers.links()), self.counters
         )
         self.acknowledging.copies = {}
         self.forward = Forward(

@@ -7,7 +7,7 @@ L{saltwisted.domain.replica.delivery} has the rules.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred, maybeDeferred
@@ -16,9 +16,11 @@ from twisted.logger import Logger
 from saltwisted.domain.replica.delivery import Acknowledge, Copies, Repeats, load_hash
 from saltwisted.errors import StoreError
 from saltwisted.interfaces import IAcknowledging
-from saltwisted.stores.jobs.store import JobStore, stored_form
+from saltwisted.stores.jobs.longpacking import is_long, pack_in_turns
+from saltwisted.stores.jobs.store import JobStore, kept_of
 from saltwisted.transports.deferreds import let_go
 from saltwisted.wire.longpack import LARGE
+from saltwisted.wire.msgpack import pack_bin
 
 
 class Acknowledging:
@@ -27,7 +29,7 @@ class Acknowledging:
 
     The owner calls L{tick} when L{next_tick} has come.
 
-    @param seconds: the reactor's clock.
+    @param clock: for C{seconds} and C{callLater}.
     @param node: this node.
     @param linked: how many others are linked now.
     @param copies: how many nodes must have a return.
@@ -39,7 +41,7 @@ class Acknowledging:
 
     def __init__(
         self,
-        seconds: Callable[[], float],
+        clock: Any,
         node: str,
         jobs: JobStore,
         linked: Callable[[], int],
@@ -49,7 +51,8 @@ class Acknowledging:
         in_thread: Callable[..., Deferred[Any]] = maybeDeferred,
     ) -> None:
         self._in_thread = in_thread
-        self._seconds = seconds
+        self._clock = clock
+        self._seconds: Callable[[], float] = clock.seconds
         self._node = node
         self._jobs = jobs
         self._linked = linked
@@ -70,9 +73,20 @@ class Acknowledging:
         self._waiting.setdefault((jid, minion_id), []).append(waiting)
         return waiting
 
-    def repeated(self, minion_id: str, load: Mapping[str, Any]) -> str | None:
-        """The jid that another node gave to this return."""
-        digest = load_hash(stored_form(load))
+    def repeated(
+        self, minion_id: str, load: Mapping[str, Any]
+    ) -> str | None | Awaitable[str | None]:
+        """The jid that another node gave to this return; of a long one, later."""
+        kept = kept_of(load)
+        if is_long(kept):
+            return self._long_repeated(minion_id, kept)
+        return self._found(minion_id, load_hash(pack_bin(kept)))
+
+    async def _long_repeated(self, minion_id: str, kept: Mapping[str, Any]) -> str | None:
+        pieces = await pack_in_turns(self._clock, kept)
+        return self._found(minion_id, await self._in_thread(load_hash, *pieces))
+
+    def _found(self, minion_id: str, digest: bytes) -> str | None:
         found = self._repeats.jid_of(minion_id, digest, self._node, self._seconds())
         if found is not None:
             self._counters["returns:repeated-elsewhere"] += 1

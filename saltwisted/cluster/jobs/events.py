@@ -14,12 +14,16 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
 from saltwisted.errors import WireError
-from saltwisted.interfaces import IPeers
+from saltwisted.interfaces import IPeerLink, IPeers
+from saltwisted.stores.jobs.longpacking import is_long, pack_in_turns, unpacked
 from saltwisted.transports.bus import EventBus, Fired
+from saltwisted.transports.deferreds import let_go
+from saltwisted.wire.longpack import LARGE
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 EVENTS = "events"
@@ -55,10 +59,13 @@ class Events:
         kept: Callable[[Mapping[str, Any]], bool],
         counters: Counter[str],
         own_business: Sequence[str] = OWN_BUSINESS,
+        in_thread: Callable[..., Deferred[Any]] = maybeDeferred,
     ) -> None:
         """
         @param incarnation: new at each start, since events are numbered from 1 then.
+        @param in_thread: calls a function in a thread.
         """
+        self._in_thread = in_thread
         self._clock = clock
         self._node = node
         self._incarnation = incarnation
@@ -103,12 +110,8 @@ class Events:
     def _flush(self) -> None:
         self._flush_call = None
         queue, self._queue = self._queue, []
-        try:
-            packed = [[number, tag, dict(data), sender] for number, tag, data, sender in queue]
-            self._send(self._node, self._incarnation, packed, ())
-        except TypeError as error:
-            self._counters["events:unpackable"] += len(queue)
-            self.log.error("events cannot be sent: {error}", error=str(error))
+        events = [[number, tag, dict(data), sender] for number, tag, data, sender in queue]
+        self._send(self._node, self._incarnation, events, ())
 
     def _send(
         self, origin: str, incarnation: str, events: list[Any], reached: Sequence[str]
@@ -118,23 +121,72 @@ class Events:
         if not links:
             return
         all_reached = sorted({origin, self._node, *reached, *(link.node for link in links)})
-        body = pack_bin([origin, incarnation, events, all_reached])
+        short: list[Any] = []
+        for event in events:
+            if is_long(event):
+                # By itself, and packed a little in each turn: the others do not wait for it
+                whole = [origin, incarnation, [event], all_reached]
+                let_go(self._tell_long(links, whole), self.log, "a large event was not sent")
+            else:
+                short.append(event)
+        if short:
+            try:
+                body = pack_bin([origin, incarnation, short, all_reached])
+            except TypeError as error:
+                self._unpackable(len(short), error)
+                return
+            self._tell(links, body, len(short))
+
+    async def _tell_long(self, links: Sequence[IPeerLink], whole: list[Any]) -> None:
+        try:
+            pieces = await pack_in_turns(self._clock, whole)
+        except TypeError as error:
+            self._unpackable(1, error)
+            return
+        self._tell(links, await self._in_thread(b"".join, pieces), 1)
+
+    def _tell(self, links: Sequence[IPeerLink], body: bytes, count: int) -> None:
         for link in links:
             if link.queued > MOST_QUEUED:
-                self._counters["events:missed"] += len(events)
+                self._counters["events:missed"] += count
             else:
                 link.tell(EVENTS, body)
 
+    def _unpackable(self, count: int, error: TypeError) -> None:
+        self._counters["events:unpackable"] += count
+        self.log.error("events cannot be sent: {error}", error=str(error))
+
     def _came(self, node: str, body: bytes) -> None:
+        if len(body) > LARGE:
+            let_go(self._long_came(body), self.log, "large events of {node} were lost", node=node)
+            return
         try:
-            origin, incarnation, events, reached = unpack_bin(body)
+            value = unpack_bin(body)
+        except WireError:
+            self._counters["refused:events"] += 1
+            return
+        self._take(value)
+
+    async def _long_came(self, body: bytes) -> None:
+        """What a thread has unpacked, it frees when everybody has it."""
+        try:
+            kept = [await self._in_thread(unpacked, body)]
+        except WireError:
+            self._counters["refused:events"] += 1
+            return
+        self._take(kept[0])
+        self._clock.callLater(0, self._in_thread, kept.clear)
+
+    def _take(self, value: Any) -> None:
+        try:
+            origin, incarnation, events, reached = value
             fresh = [
                 (int(number), str(tag), dict(data), str(sender))
                 for number, tag, data, sender in events
                 if self._is_new((str(origin), str(incarnation), int(number)))
             ]
             nodes = [str(each) for each in reached]
-        except (WireError, TypeError, ValueError):
+        except (TypeError, ValueError):
             self._counters["refused:events"] += 1
             return
         if origin == self._node:

@@ -393,13 +393,17 @@ class Copies:
         return Acknowledge(waiting.jid, waiting.minion_id, copies)
 
 
-def load_hash(packed: bytes | memoryview) -> bytes:
+def load_hash(*packed: bytes | memoryview) -> bytes:
     """
     A hash of a return, without the fields that change with each attempt.
 
-    @param packed: the load as it is stored: without C{jid}, C{id}, C{nonce}, C{ts} and C{tok}.
+    @param packed: the load as it is stored, in one piece or several: without C{jid}, C{id},
+        C{nonce}, C{ts} and C{tok}.
     """
-    return hashlib.blake2b(packed, digest_size=16).digest()
+    made = hashlib.blake2b(digest_size=16)
+    for piece in packed:
+        made.update(piece)
+    return made.digest()
 
 
 class Repeats:

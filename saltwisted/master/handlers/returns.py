@@ -8,6 +8,8 @@ disk refuses, there is no answer: the minion keeps the return and tries again.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+from inspect import isawaitable
 from typing import Any
 
 from saltwisted.domain.jid import REQUEST, is_jid
@@ -32,15 +34,33 @@ def minion_return(ctx: Context, who: str, cmd: Return) -> Any:
     jid = load.get("jid")
     if jid == REQUEST:
         known = ctx.seams.acknowledging.repeated(who, load)
-        jid = known or ctx.dispatcher.new_jid()
-        load["jid"] = jid
-        requested = known is None
-    else:
-        requested = False
-        if jid != NOCACHE and not is_jid(jid):
-            raise WireError("jid")
+        return (
+            _named_later(ctx, who, load, known)
+            if isawaitable(known)
+            else _named(ctx, who, load, known)
+        )
+    if jid != NOCACHE and not is_jid(jid):
+        raise WireError("jid")
+    return _taken(ctx, who, load, False)
+
+
+async def _named_later(
+    ctx: Context, who: str, load: dict[str, Any], known: Awaitable[str | None]
+) -> None:
+    taken = _named(ctx, who, load, await known)
+    if isawaitable(taken):
+        await taken
+
+
+def _named(ctx: Context, who: str, load: dict[str, Any], known: str | None) -> Any:
+    """A return without a jid gets one: a new one, unless another node has given it one before."""
+    load["jid"] = known or ctx.dispatcher.new_jid()
+    return _taken(ctx, who, load, known is None)
+
+
+def _taken(ctx: Context, who: str, load: dict[str, Any], requested: bool) -> Any:
     load.pop("sig", None)
-    if jid == NOCACHE or load.get("nocache") or not ctx.config.job_cache:
+    if load["jid"] == NOCACHE or load.get("nocache") or not ctx.config.job_cache:
         announce(ctx, who, load)
         return None
     return keep(ctx, who, load, requested)

@@ -5,13 +5,12 @@ it delays nobody.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from time import thread_time
 from typing import Any
 
 from twisted.internet.defer import Deferred
 
-from saltwisted.domain.api.packing import packing
+from saltwisted.domain.api.packing import Pack, packing
 from saltwisted.domain.api.pieces import room_after
 from saltwisted.errors import WireError
 from saltwisted.wire.longpack import LARGE, at_once, unpacking
@@ -23,12 +22,12 @@ PORTION = 0.002
 """Seconds of the reactor thread's CPU in one turn."""
 
 
-def is_long(value: Mapping[str, Any]) -> bool:
-    """Whether it takes longer than other returns."""
+def is_long(value: Any) -> bool:
+    """Whether it takes longer than others to pack it."""
     return room_after(value, AT_ONCE) < 0
 
 
-async def pack_in_turns(clock: Any, value: Any) -> list[bytes]:
+async def pack_in_turns(clock: Any, value: Any, by: Pack = pack_bin) -> list[bytes]:
     """
     As L{pack_bin} packs it, in pieces: to copy them into one takes too long for the reactor.
 
@@ -37,7 +36,7 @@ async def pack_in_turns(clock: Any, value: Any) -> list[bytes]:
     made: list[bytes] = []
     until = thread_time() + PORTION
     try:
-        for piece in packing(value, pack_bin):
+        for piece in packing(value, by):
             made.append(piece)
             if thread_time() > until:
                 turn: Deferred[None] = Deferred()

@@ -256,7 +256,7 @@ class JobStore(JobQueries):
         @param requested: the jid was allocated for this return (C{jid: req}).
         @raises StoreError: through the Deferred, when the disk refuses or is far behind.
         """
-        kept = _kept(load)
+        kept = kept_of(load)
         if is_long(kept):
             return Deferred.fromCoroutine(self._save_long(load, kept, requested))
         try:
@@ -397,8 +397,9 @@ def stored_form(load: Mapping[str, Any]) -> bytes:
 
     @raises TypeError: it cannot be packed.
     """
-    return pack_bin(_kept(load))
+    return pack_bin(kept_of(load))
 
 
-def _kept(load: Mapping[str, Any]) -> dict[str, Any]:
+def kept_of(load: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a return that is kept: nothing that is new at each attempt."""
     return {k: v for k, v in load.items() if k not in _DROPPED}
