@@ -10,12 +10,17 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from saltwisted.domain.roots.pins import Pins, check_reads, reads_files
+from twisted.logger import Logger
+
+from saltwisted.domain.roots.pins import KEPT, IPinnedJobs, Pins, check_reads, reads_files
+from saltwisted.errors import DeniedError, StoreError
 from saltwisted.master.earliercommits import EarlierCommits
 from saltwisted.master.fileserver import FileServer
 from saltwisted.stores.git.source import GitFiles, GitView, kept_by
+from saltwisted.transports.deferreds import as_deferred
 
 MOST_VIEWS = 64
 MOST_HELD = 200
@@ -68,7 +73,12 @@ class CommitPins:
     @ivar earlier: what was served before.
     @param serve: creates a file server over an older view.
     @param seconds: the clock.
+    @param now: seconds since 1970.
+    @param jobs: what is recorded of jobs.
+    @param runs: generation to trees of the orchestrations that have not ended, as is recorded.
     """
+
+    log = Logger()
 
     def __init__(
         self,
@@ -77,10 +87,14 @@ class CommitPins:
         serve: Callable[[GitFiles], FileServer],
         seconds: Callable[[], float],
         earlier: EarlierCommits,
+        now: Callable[[], float] = float,
+        jobs: IPinnedJobs | None = None,
+        runs: Callable[[], Mapping[str, Mapping[str, str]]] = dict,
     ) -> None:
         self.newest = newest
         self.earlier = earlier
         self._source, self._serve, self._seconds = source, serve, seconds
+        self._now, self._jobs, self._runs = now, jobs, runs
         self._pins = Pins()
         self._chosen: OrderedDict[str, GitView] = OrderedDict()
         self._views: OrderedDict[bytes, GitView] = OrderedDict()
@@ -88,9 +102,34 @@ class CommitPins:
         source.on_keep(self._kept)
         earlier.on_use(self._used)
 
+    async def startService(self) -> None:
+        """Minions that had not returned when this master ended are served what they were."""
+        if self._jobs is None:
+            return
+        try:
+            rows = await as_deferred(self._jobs.unfinished(self._now() - KEPT))
+        except StoreError as error:
+            self.log.warn("git: jobs that go on get the newest commits: {why}", why=str(error))
+            return
+        for jid, job, minions in rows:
+            try:
+                self._chosen[jid] = self.earlier.find(str(job.get("generation")))
+            except DeniedError as error:
+                words = "git: job {jid} goes on with the newest commits: {why}"
+                self.log.warn(words, jid=jid, why=str(error))
+                continue
+            self.published(jid, minions)
+
+    def stopService(self) -> None:
+        """Jobs go on."""
+
     def _used(self) -> set[bytes]:
-        """On which commits jobs run."""
-        return {digests[GIT] for digests in self._pins.running(self._seconds())}
+        """On which commits jobs and orchestrations run."""
+        found = {digests[GIT] for digests in self._pins.running(self._seconds())}
+        for trees in self._runs().values():
+            with suppress(ValueError, TypeError):
+                found.add(bytes.fromhex(trees.get(GIT, "")))
+        return found
 
     def _kept(self, folder: str) -> set[str]:
         """What jobs run on."""
@@ -125,7 +164,8 @@ class CommitPins:
         self._chosen[jid] = view
         if len(self._chosen) > MOST_CHOSEN:
             self._chosen.popitem(last=False)
-        return {"generation": view.name, "commits": commits(view)}
+        trees = {GIT: view.digest.hex()}
+        return {"generation": view.name, "trees": trees, "commits": commits(view)}
 
     def notes(self, jid: str) -> Mapping[str, Any]:
         """Nothing becomes known later."""

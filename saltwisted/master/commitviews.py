@@ -98,7 +98,7 @@ class CommitViews:
             found[shared] = {"refs": refs, "base": found.get(shared, {}).get("base", "")}
             if each.remote.base != now.get(each.remote.id, each.remote.base):
                 found[shared]["base"] = each.remote.base
-        return found
+        return found or None
 
     def learn(self, digest: bytes, content: Mapping[str, Any]) -> None:
         """Another node has it, and all of its objects are here."""
@@ -114,7 +114,8 @@ class CommitViews:
             if base and each.repository.commit(base) is not None:
                 mine = with_base(mine, base)
             served.append(mine)
-        self._keep(digest, GitView(served))
+        if served:
+            self._keep(digest, GitView(served))
 
     def log_rows(self, most: int) -> list[dict[str, Any]]:
         """The generations of git that are kept, the newest first."""

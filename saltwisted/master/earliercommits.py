@@ -52,7 +52,7 @@ class EarlierCommits:
     ) -> None:
         self._path, self._source, self._run, self._now = path, source, run, now
         kept = self._read()
-        self._history = CommitHistory(kept.get("generations"))
+        self._history = CommitHistory(kept.get("generations"), now())
         self._back = BackWards(kept.get("back"))
         self._fetched = source.view
         self._writing = False
@@ -207,6 +207,9 @@ class EarlierCommits:
             for each in now.served
             if each.remote.key in refs
         ]
+        if not served:
+            # Its repositories are made anew, or were taken out of the configuration
+            raise _unknown(wanted)
         newest = {each.remote.key: set(each.refs.values()) for each in now.served}
         for then in served:
             self._check(wanted, newest[then.remote.key], then)

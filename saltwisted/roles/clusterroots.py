@@ -81,6 +81,8 @@ class ClusterRoots:
             f"{folder}/ran",
             "roots" in FILES.chosen(stores.config.fileserver_backend),
             commits,
+            stores.job_log(),
+            stores.reads,
         )
         facts.peers.stream(STREAM, self.sync.streams.stream)
         self.views = PillarViews(self.sync, folder, self.threads.run)

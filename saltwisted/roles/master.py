@@ -380,6 +380,8 @@ class Master:
             stores.schedule,
             *stores.sources,
             self.git,
+            # What had not returned is pinned to what is served then
+            *([self.ctx.seams.pins] if isinstance(self.ctx.seams.pins, CommitPins) else []),
             self.ctx.pillars,
             self.ctx.signins,
             *([self.ctx.seams.book] if self.ctx.seams.book is not None else []),

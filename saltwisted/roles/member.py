@@ -116,6 +116,7 @@ class Cluster:
     def _introduce(self) -> None:
         """Who hears of what."""
         sync, lifecycle = self.roots.sync, self._lifecycle
+        self.jobs.forward.on_return.append(self.roots.pins.returned_elsewhere)
         self.facts.folds.listen("secret", lambda changes: self.vouching.changed())
         self.facts.clocks.on_compared.append(sync.streams.clocks_compared)
         sync.news.on_stranded.append(

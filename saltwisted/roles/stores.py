@@ -120,6 +120,7 @@ class Stores:
         (cache,) = MINION_CACHE.chosen(config.cache)
         self.cache = CACHES.take(cache)(config, self.files_threads.start, reactor)
         self.jids = JidMaker()
+        self.runs: KeptOrchestrations | None = None
         self.jobs = self._job_store(node, all_told)
         self.secrets = SecretFile(
             os.path.join(common or config.cachedir, "saltwisted", "session_secret"),
@@ -215,7 +216,16 @@ class Stores:
             return LonePins(newest)
         path = os.path.join(self.config.cachedir, "saltwisted", "git", "generations")
         earlier = EarlierCommits(path, git, self.files_threads.run, self.now)
-        return CommitPins(newest, git, self._file_server, self.reactor.seconds, earlier)
+        return CommitPins(
+            newest,
+            git,
+            self._file_server,
+            self.reactor.seconds,
+            earlier,
+            self.now,
+            self.jobs if isinstance(self.jobs, JobStore) else None,
+            self.reads,
+        )
 
     def claim_store(
         self, cluster: str, key: str, damaged: str, most: int = 0, later: Later | None = None
@@ -287,7 +297,7 @@ class Stores:
             now, keep = times.time(), float(config.keep_jobs_seconds)
             return now - keep if now is not None and keep > 0 else None
 
-        return KeptOrchestrations(
+        self.runs = KeptOrchestrations(
             self.reactor,
             node,
             claims,
@@ -299,8 +309,13 @@ class Stores:
             self.bus.fire,
             before,
             Seals(lambda: self.identity.key, self.entropy),
-            lambda jid: str(pins.facts(jid, AS_JOB).get("generation") or ""),
+            lambda jid: pins.facts(jid, AS_JOB),
         )
+        return self.runs
+
+    def reads(self) -> Mapping[str, Mapping[str, str]]:
+        """Generation to trees of the orchestrations that have not ended."""
+        return {} if self.runs is None else self.runs.reads()
 
 
 def warm_pool(reactor: Any) -> WarmPool:

@@ -48,6 +48,19 @@ class CommitHistoryTests(SynchronousTestCase):
             self.assertEqual(kept.generation(str(number)), expected, number)
         self.assertEqual(len(kept.rows()), MOST)
 
+    def test_used_before(self) -> None:
+        """What was used when it was written down counts as used since the start, however late."""
+        self.patch(history, "MOST", 2)
+        late = 10.0 * history.USED
+        for now, stays in ((None, False), (late, True)):
+            kept = CommitHistory()
+            for number in range(4):
+                refs = {"r": {"refs/tags/1": tip(number + 1000)}}
+                kept.add(str(number), refs, float(number), ["0"])
+            kept = CommitHistory(kept.rows(), now)
+            kept.add("new", {"r": {"refs/tags/1": tip(2000)}}, late + 1.0)
+            self.assertEqual(kept.generation("0") is not None, stays)
+
     def test_used(self) -> None:
         """
         Beside the newest only what something runs on is kept: as it was, over a restart, at most so

@@ -148,7 +148,7 @@ class RunTests(SynchronousTestCase):
     def test_generation(self) -> None:
         """A run stays on its generation; an operator who has it go on has it read the newest."""
         lines = [begun(generation="one"), taken_line("b", 1.0), ended_line("failed", 2.0)]
-        again = resumed_line(2, None, "kim", "b", 3.0, "two")
+        again = resumed_line(2, None, "kim", "b", 3.0, {"generation": "two"})
         older = {name: value for name, value in again.items() if name != "generation"}
 
         self.assertEqual(run_of(*lines).about["generation"], "one")

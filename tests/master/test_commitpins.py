@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from attrs import evolve
-from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.defer import Deferred, fail, maybeDeferred, succeed
 
 from saltwisted.config.git import GitRemote, key_of_entry
 from saltwisted.config.options import MasterConfig
@@ -18,7 +18,7 @@ from saltwisted.domain.git import history
 from saltwisted.domain.git.mapping import Tip
 from saltwisted.domain.joblists import describe
 from saltwisted.domain.roots.pins import UNUSED
-from saltwisted.errors import DeniedError
+from saltwisted.errors import DeniedError, StoreError
 from saltwisted.master import commitpins
 from saltwisted.master.commitpins import CommitPins, commits
 from saltwisted.master.commitviews import CommitViews
@@ -77,6 +77,17 @@ class PinTestCase(GitSourceTestCase):
         return found and self.value(self.source.read(found, 0, 1))
 
 
+class RecordedJobs:
+    """C{IPinnedJobs}, with one answer."""
+
+    def __init__(self, answer: Deferred[Any]) -> None:
+        self._answer = answer
+
+    def unfinished(self, since: float) -> Deferred[Any]:
+        """What has not returned."""
+        return self._answer
+
+
 class CommitPinTests(PinTestCase):
     """A master alone."""
 
@@ -104,6 +115,26 @@ class CommitPinTests(PinTestCase):
 
         self.pins.returned("1", "m")
 
+        self.assertEqual(self.seen(), b"2")
+
+    def test_restart(self) -> None:
+        """
+        A minion that had not returned when this master ended gets the commits of its job after the
+        next start; where these are not kept, the newest. A store that cannot be read keeps nobody
+        from starting.
+        """
+        facts = self.begin("1")
+        unfinished = [("1", facts, ["m"]), ("2", {"generation": "gone"}, ["n"])]
+        self.push()
+        self.pins = self.made()
+        self.pins._jobs = RecordedJobs(succeed(unfinished))  # type: ignore[assignment]
+        self.value(Deferred.fromCoroutine(self.pins.startService()))
+        self.assertEqual((self.seen(), self.seen(minion="n")), (b"1", b"2"))
+        self.pins.returned("1", "m")
+        self.assertEqual(self.seen(), b"2")
+
+        self.pins._jobs = RecordedJobs(fail(StoreError("cannot")))  # type: ignore[assignment]
+        self.value(Deferred.fromCoroutine(self.pins.startService()))
         self.assertEqual(self.seen(), b"2")
 
     def test_packs(self) -> None:

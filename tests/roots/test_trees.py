@@ -12,11 +12,12 @@ from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster.roots import ran
 from saltwisted.cluster.roots import trees as roottrees
 from saltwisted.cluster.roots.mixed import MIXED
-from saltwisted.cluster.roots.pins import DONE, PIN, USED, RootPins
+from saltwisted.cluster.roots.pins import RootPins
+from saltwisted.cluster.roots.pinwords import DONE, PIN, USED
 from saltwisted.cluster.roots.ran import RAN
+from saltwisted.domain.roots import ranon
 from saltwisted.domain.roots.entry import DIR, FILE, TreeEntry
 from saltwisted.domain.roots.manifest import Generation, generation_of
 from saltwisted.errors import DeniedError, NotKept, StoreError
@@ -368,7 +369,7 @@ class PinsTests(SynchronousTestCase):
         The generation of a run that lives is known on all nodes, however many others have run
         since, and when its node is gone or the other was started again: it can be gone on with.
         """
-        self.patch(ran, "MOST", 3)
+        self.patch(ranon, "MOST", 3)
         first, second = self.with_commits()
         name = self.one.facts("1", "state.apply")["generation"]
         self.commits["one"].reading = {first}
@@ -384,7 +385,7 @@ class PinsTests(SynchronousTestCase):
         def goes_on() -> Deferred[Any]:
             return Deferred.fromCoroutine(self.two.follow("3", "state.sls", name))
 
-        others(range(10), ran.USED)
+        others(range(10), ranon.USED)
         self.assertIn(name, self.one.ran.known())
         self.assertIn(first, self.commits["two"].used())
         self.assertLessEqual(len(self.two.ran.known()), 5)
@@ -395,36 +396,36 @@ class PinsTests(SynchronousTestCase):
         self.commits["one"].reading = set()
         others(range(20, 25), 1.0)
         self.successResultOf(goes_on())
-        self.clock.advance(ran.USED)
+        self.clock.advance(ranon.USED)
         others(range(30, 40), 1.0)
         self.assertIn(name, str(self.failureResultOf(goes_on(), NotKept).value))
 
     def test_most_used(self) -> None:
         """However much is used at once: a bounded number is known."""
-        self.patch(ran, "MOST", 3)
-        self.patch(ran, "MOST_USED", 4)
+        self.patch(ranon, "MOST", 3)
+        self.patch(ranon, "MOST_USED", 4)
         for number in range(20):
-            self.one.ran.add(str(number), {"x": b"%d" % number}, tells=False)
+            self.one.ran.add(str(number), {"x": b"%d" % number})
         self.assertEqual(list(self.one.ran.known()), [str(number) for number in range(13, 20)])
 
     def test_long_job(self) -> None:
         """The generation of a job that has not returned is known on all nodes, too."""
-        self.patch(ran, "MOST", 3)
+        self.patch(ranon, "MOST", 3)
         first, _ = self.with_commits()
         name = self.one.facts("1", "state.apply")["generation"]
         self.one.published("1", ["m"])
         self.one.files("m")
-        self.clock.advance(ran.USED)
+        self.clock.advance(ranon.USED)
         for number in range(10):
             for node, pins in (("one", self.one), ("two", self.two)):
-                pins.ran.add(str(number), {"file/base/0": b"%d" % number}, tells=False)
+                pins.ran.add(str(number), {"file/base/0": b"%d" % number})
                 self.assertIn(first, self.commits[node].used())
-            self.clock.advance(ran.USED)
+            self.clock.advance(ranon.USED)
         for pins in (self.one, self.two):
             self.assertEqual((name in pins.ran.known(), len(pins.ran.known())), (True, 4))
         self.one.returned("1", "m")
         for pins in (self.one, self.two):
-            pins.ran.add("another", {"file/base/0": first}, tells=False)
+            pins.ran.add("another", {"file/base/0": first})
             self.assertNotIn(name, pins.ran.known())
 
     def choose(self, wanted: str, fun: str = "state.apply") -> Deferred[Any]:
@@ -451,7 +452,9 @@ class PinsTests(SynchronousTestCase):
         share.trees.here[self.old.digest] = self.old
         for wanted in (self.old.name, self.old.name[:6]):
             self.successResultOf(self.choose(wanted))
-            self.assertEqual(self.one.facts("2", "state.apply"), {"generation": self.old.name})
+            facts = self.one.facts("2", "state.apply")
+            self.assertEqual(facts["generation"], self.old.name)
+            self.assertEqual(facts["trees"], {"file/base/0": self.old.digest.hex()})
             self.one.published("2", ["m"])
             self.assertEqual(self.one.files("m"), {"file/base/0": self.old})
             self.assertIn("2", [body[0] for word, body in self.one_peers.said if word == PIN])

@@ -52,7 +52,8 @@ def _objects(state: Mapping[str, Any]) -> set[str]:
     return {oid for tip in tips for oid in tip}
 
 
-def _refused(failure: Any) -> None:
+def refused(failure: Any) -> None:
+    """By an error that is told."""
     failure.trap(SaltwistedError)
 
 
@@ -367,9 +368,13 @@ class World:
 
     # what happens to nodes
 
+    def node(self, name: str, disk: Disk) -> Node:
+        """What a life of a node is."""
+        return Node(self, name, disk)
+
     def start(self, name: str, disk: Disk) -> None:
         """A new life."""
-        node = self.nodes[name] = Node(self, name, disk)
+        node = self.nodes[name] = self.node(name, disk)
         for other in self.nodes.values():
             if (
                 other is not node
@@ -378,6 +383,10 @@ class World:
             ):
                 node.linked(other, True)
                 other.linked(node, True)
+        self.begun(node)
+
+    def begun(self, node: Node) -> None:
+        """It starts."""
         _ = Deferred.fromCoroutine(node.sharing.startService())
 
     def kill(self, name: str) -> None:
@@ -387,7 +396,8 @@ class World:
         for link in node.links():
             self.nodes[link.node].linked(node, False)
             link.end()
-        node.sharing._loop.stop()
+        if node.sharing._loop is not None:
+            node.sharing._loop.stop()
 
     def cut(self, sides: Mapping[str, int]) -> None:
         """From now on only nodes of one side are linked."""
@@ -489,7 +499,7 @@ def chaos(world: World, steps: int) -> None:
             name = dice.choice(NAMES)
             if world.nodes[name].is_alive:
                 # It may be refused: nobody has the duty, or the link to who has it ends
-                world.nodes[name].roll_back(dice.randint(1, world.head)).addErrback(_refused)
+                world.nodes[name].roll_back(dice.randint(1, world.head)).addErrback(refused)
         world.slow = dice.choice((0.0, 0.0, 0.5))
         world.head += dice.randrange(3)
         world.run(dice.uniform(0.2, 12.0))
@@ -506,4 +516,4 @@ def heal(world: World) -> None:
     world.run(60.0)
 
 
-__all__ = ("KEY", "NAMES", "NONE", "World", "chaos", "commit", "heal")
+__all__ = ("KEY", "NAMES", "NONE", "World", "chaos", "commit", "heal", "refused")

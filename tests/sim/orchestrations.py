@@ -167,7 +167,7 @@ class OrchNode(SimNode):
             self.known,
             lambda: "continue",
             lambda: 30.0,
-            generation=lambda jid: self.whole.generation,
+            reads=lambda jid: self.whole.reads,
         )
         self.kept.serve(SimProcesses(self))
         started = as_deferred(self.kept.startService())
@@ -209,7 +209,8 @@ class OrchNode(SimNode):
         """An operator begins one."""
         life, world = self.life, self.whole
         run: dict[str, Any] = {"chunks": chunks, "fun": "state.orchestrate", "user": "root"}
-        run["generation"] = world.read[jid, 1] = world.generation
+        run.update(world.reads)
+        world.read[jid, 1] = world.generation
         begun = as_deferred(self.kept.run_begin(jid, run))
 
         def then(_: Any) -> None:
@@ -375,6 +376,11 @@ class OrchWorld(World):
     def generation(self) -> str:
         """What is served now: somebody pushes every few seconds."""
         return f"pushed at {int(self.clock.seconds() // 5)}"
+
+    @property
+    def reads(self) -> dict[str, Any]:
+        """As a run has it written down."""
+        return {"generation": self.generation, "trees": {"gitfs": self.generation.encode().hex()}}
 
     def new_jid(self) -> str:
         """No two are the same."""

@@ -104,6 +104,34 @@ class JobStoreTests(FolderTestCase):
         self.assertEqual(list(returns), ["web1", "web2"])
         self.assertEqual(self.get(self.store.returned_ids(JID)), ["web1", "web2"])
 
+    def test_unfinished(self) -> None:
+        """
+        Of jobs that read files the minions that have not returned are told, with what these read;
+        not of others, of jobs that are too old, and of what only a return says.
+        """
+        reads = {"generation": "g", "trees": {"gitfs": "00"}}
+        for number, (fun, more) in enumerate(
+            [
+                ("state.apply", reads),
+                (["test.ping", "state.sls"], reads),
+                ("test.ping", reads),
+                ("state.apply", {}),
+                ("state.apply", reads),
+            ]
+        ):
+            job = {"fun": fun, "arg": [], **more}
+            self.get(self.store.save_job(f"{JID[:-1]}{number}", job, ["web1", "web2"]))
+        self.save(load("web1", jid=f"{JID[:-1]}0"), load("web1", jid=f"{JID[:-1]}4"))
+        self.save(load("web2", jid=f"{JID[:-1]}4"), load("web2", jid=f"{JID[:-1]}9"))
+        self.restart()
+
+        found = self.get(self.store.unfinished(self.now))
+        self.assertEqual(
+            sorted(found),
+            [(f"{JID[:-1]}0", reads, ["web2"]), (f"{JID[:-1]}1", reads, ["web1", "web2"])],
+        )
+        self.assertEqual(self.get(self.store.unfinished(self.now + 1.0)), [])
+
     def test_long_return(self) -> None:
         """A long return is packed in many turns, and kept as a short one is, told apart from it."""
         self.patch(longpacking, "PORTION", 0.0)

@@ -147,6 +147,8 @@ class GitViews:
             await self._have(copy, link, then["refs"])
         if not self._views.has(digest):
             self._views.learn(digest, content)
+        if not self._views.has(digest):
+            raise NotKept(f"{link.node} has none of the repositories that are here")
         return digest
 
     async def _have(self, copy: Any, link: IPeerLink, refs: Mapping[str, Any]) -> None:

@@ -75,6 +75,7 @@ class Forward:
     @param returns: is informed of returns.
     @param in_thread: calls a function in a thread.
     @ivar rows: other nodes' rows that are new here, a few hundred at once.
+    @ivar on_return: called with jid and minion of each return that other nodes have stored.
     """
 
     log = Logger()
@@ -111,6 +112,7 @@ class Forward:
         self._pauses: set[Deferred[None]] = set()
         self._announcing = Announcing(clock, bus, counters, in_thread)
         self.rows: Line[Entry] = Line(clock, self._row)
+        self.on_return: list[Callable[[str, str], None]] = []
         told = jobs.replica.told
         told.on_stored(self._entries)
         told.on_new(self._new)
@@ -339,7 +341,10 @@ class Forward:
         if entry.kind == "job":
             self._job_row(entry)
             return
-        self._announcing.put(Returned(*self._note_return(entry), entry.stream.node))
+        found = self._note_return(entry)
+        for receiver in self.on_return:
+            receiver(*found[:2])
+        self._announcing.put(Returned(*found, entry.stream.node))
 
     def _note_return(self, entry: Entry) -> tuple[str, str, float, bytes | memoryview]:
         fields = entry.views()

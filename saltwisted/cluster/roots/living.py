@@ -1,11 +1,12 @@
 """
-What must not be forgotten: the generations of jobs that have not returned and of runs that go on,
-on any node. All nodes know those of jobs by the pins; each node tells the others about its runs.
+What must not be forgotten: the generations of jobs that have not returned and of runs that have not
+ended, on whichever node. Of jobs all nodes know by their pins; of the runs that go on here, or that
+somebody may go on with by what this node has of them, each node tells the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from twisted.internet.task import LoopingCall
@@ -14,6 +15,7 @@ from twisted.logger import Logger
 from saltwisted.cluster.roots.ran import RootRan
 from saltwisted.commits import IEarlierCommits
 from saltwisted.domain.roots.pins import Pins
+from saltwisted.domain.roots.ranon import Trees
 from saltwisted.transports.deferreds import let_go
 
 GIT = "gitfs"
@@ -26,15 +28,22 @@ class RootLiving:
     """
     Reactor thread only.
 
+    @param runs: the trees of runs that have not ended, as this node has written them down.
     @param commits: the commits of git that are or were served.
     """
 
     log = Logger()
 
     def __init__(
-        self, ran: RootRan, pins: Pins, commits: Callable[[], IEarlierCommits], clock: Any
+        self,
+        ran: RootRan,
+        pins: Pins,
+        runs: Callable[[], Mapping[str, Trees]],
+        commits: Callable[[], IEarlierCommits],
+        clock: Any,
     ) -> None:
-        self._ran, self._pins, self._commits, self._clock = ran, pins, commits, clock
+        self._ran, self._pins, self._runs = ran, pins, runs
+        self._commits, self._clock = commits, clock
         self._saying = LoopingCall(self._say)
         self._saying.clock = clock
 
@@ -56,11 +65,14 @@ class RootLiving:
         """The commits that jobs and runs of all nodes need."""
         known = self._ran.known()
         trees = [known[name] for name in self._ran.used() if name in known]
-        trees += self._pins.running(self._clock.seconds())
+        trees += [*self._pins.running(self._clock.seconds()), *self._runs().values()]
         return {each[GIT] for each in trees if GIT in each}
 
     def _say(self) -> None:
-        """Tell all nodes what runs of this one live on."""
-        if read := self._commits().read():
+        """Tell all nodes what runs live on, or wait for somebody to go on with them."""
+        read, runs = self._commits().read(), self._runs()
+        for name, trees in runs.items():
+            self._ran.learn(name, trees)
+        if read or runs:
             known = self._ran.known().items()
-            self._ran.use([name for name, trees in known if trees.get(GIT) in read])
+            self._ran.use([n for n, trees in known if n in runs or trees.get(GIT) in read])

@@ -1,10 +1,12 @@
 """
 The master's questions about generations: which one a job gets, and what a minion is served.
 
-A pin is sent to all nodes (word C{roots-pin}) before the job is, because a minion may ask any of
-them, and again to each node that is linked later. A node without the tree fetches it
-(L{saltwisted.cluster.roots.trees}). If it cannot do so in time, the minion is served the newest
-generation, and the job is marked as I{mixed} on all nodes (L{saltwisted.cluster.roots.mixed}).
+A pin is told to all nodes (word C{roots-pin}) before the job is, since a minion may ask any, and
+again to each node that is linked later, which looks whether the minion has returned meanwhile. What
+had not returned when all nodes ended is pinned again by the record of its job. A node that has not
+got the tree brings it (L{saltwisted.cluster.roots.trees}); where it cannot in time, the minion is
+served the newest, and the job is marked as I{mixed} on all nodes
+(L{saltwisted.cluster.roots.mixed}).
 
 The commits of git are one more tree besides those of directories, under the name L{GIT}.
 """
@@ -22,22 +24,25 @@ from twisted.logger import Logger
 from saltwisted.cluster.roots.living import GIT, RootLiving
 from saltwisted.cluster.roots.mixed import RootMixed
 from saltwisted.cluster.roots.nothing import NoCommits
+from saltwisted.cluster.roots.pinwords import DONE, USED, PinWords
 from saltwisted.cluster.roots.ran import RootRan
 from saltwisted.cluster.roots.sync import RootSync
 from saltwisted.commits import IEarlierCommits
 from saltwisted.domain.roots.manifest import Generation, name_of_all
-from saltwisted.domain.roots.pins import Pin, Pins, check_reads, reads_files
-from saltwisted.errors import DeniedError, NotKept, StoreError, WireError
-from saltwisted.interfaces import IPeerLink, IPeers
+from saltwisted.domain.roots.pins import (
+    IPinnedJobs,
+    Pin,
+    Pins,
+    check_reads,
+    reads_files,
+)
+from saltwisted.domain.roots.ranon import MOST_SHARES, Trees, trees_of
+from saltwisted.errors import DeniedError, NotKept, StoreError
+from saltwisted.interfaces import IPeers
 from saltwisted.stores.roots.marks import RootMarks
 from saltwisted.transports.deferreds import as_deferred
-from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
-PIN = "roots-pin"
-USED = "roots-pin-used"
-DONE = "roots-unpin"
 MOST_VIEWS = 16
-MOST_SHARES = 256
 PATIENCE = 30.0
 """Seconds after which a tree that could not be brought is asked for once more."""
 
@@ -52,6 +57,8 @@ class RootPins:
     @param path: the file that records the trees of each generation.
     @param of_roots: whether minions are served directories at all.
     @param commits: the commits of git that are or were served.
+    @param jobs: what is recorded of jobs.
+    @param runs: generation to trees of the orchestrations that have not ended, as is recorded.
     """
 
     log = Logger()
@@ -67,6 +74,8 @@ class RootPins:
         path: str = "",
         of_roots: bool = True,
         commits: Callable[[], IEarlierCommits] = NoCommits,
+        jobs: IPinnedJobs | None = None,
+        runs: Callable[[], Mapping[str, Mapping[str, str]]] = dict,
     ) -> None:
         self._sync = sync
         self._peers = peers
@@ -78,20 +87,20 @@ class RootPins:
         self._pins = Pins()
         self._views: OrderedDict[tuple[bytes, ...], Any] = OrderedDict()
         self._chosen: OrderedDict[str, dict[str, bytes]] = OrderedDict()
-        self.ran = RootRan(sync, peers, clock, counters, path, self._pins)
-        self._living = RootLiving(self.ran, self._pins, commits, clock)
+        self._recorded = runs
+        self.ran = RootRan(sync, peers, clock, counters, path, self._needed)
+        self._living = RootLiving(self.ran, self._pins, self._runs, commits, clock)
         self.mixed = RootMixed(sync, peers, counters, marks)
         self._given_up: dict[bytes, float] = {}
         sync.pinned = self._pins.pinned
-        peers.answer(PIN, self._told)
-        peers.answer(USED, self._used)
-        peers.answer(DONE, self._done)
-        peers.on_link(self._link)
+        self._told = PinWords(sync, peers, clock, counters, self._pins, self.ran, jobs)
+        peers.on_link(lambda link, up: self._given_up.clear() if up else None)
 
     async def startService(self) -> None:
-        """Read the marks of the last weeks."""
+        """Read the marks of the last weeks, and what has not returned since the last start."""
         await self.ran.begin()
         await self.mixed.begin()
+        await self._told.begin()
         self._living.begin()
 
     async def stopService(self) -> None:
@@ -99,6 +108,20 @@ class RootPins:
         self._living.end()
         self.ran.end()
         await self.mixed.end()
+
+    def _needed(self) -> set[str]:
+        """The generations of jobs and runs that have not ended."""
+        running = self._pins.running(self._clock.seconds())
+        return {name_of_all(trees) for trees in running} | self._recorded().keys()
+
+    def _runs(self) -> dict[str, Trees]:
+        """The runs that have not ended, as far as their trees were written down."""
+        found = {name: trees_of(said) for name, said in self._recorded().items()}
+        return {name: trees for name, trees in found.items() if trees}
+
+    def _trees(self, generation: str) -> Trees:
+        """The trees of a generation that something ran on; nothing for what is not known."""
+        return self.ran.get(generation) or trees_of(self._recorded().get(generation))
 
     def _now(self) -> dict[str, bytes]:
         """The trees that are served now."""
@@ -113,7 +136,7 @@ class RootPins:
 
     async def again(self, generation: str) -> Any:
         """Of git the commits of that generation; directories as they are now."""
-        digest = await _of_run(self.ran, self._commits(), generation)
+        digest = await self._of_run(generation)
         if digest is None:
             return self.still()
         return self._view(_newest(self._sync), self._commits().over(digest))
@@ -122,9 +145,25 @@ class RootPins:
         """Of git the commits of that generation; directories as they are now."""
         if not reads_files(fun):
             return
-        digest = await _of_run(self.ran, self._commits(), generation)
+        digest = await self._of_run(generation)
         if digest is not None:
             self._choose(jid, {**self._now(), GIT: digest})
+
+    async def _of_run(self, generation: str) -> bytes | None:
+        """
+        The commits of a run's generation, which are here then; C{None} where it has none.
+
+        @raises NotKept: they cannot be had, or nobody knows which they were.
+        """
+        trees, commits = self._trees(generation), self._commits()
+        if not trees and commits.digest:
+            # Of directories alone nothing could be had again, of git the wrong commits could
+            return await commits.find(generation)
+        digest = trees.get(GIT)
+        if digest is not None:
+            await _have(commits, generation, digest)
+            self.ran.add(generation, trees)
+        return digest
 
     # -- jobs
 
@@ -133,7 +172,7 @@ class RootPins:
     ) -> Sequence[str]:
         """A generation of one share, by the first digits of its name; or one that a job ran."""
         check_reads(fun, generation)
-        digests = self.ran.get(generation) or await self._earlier(generation)
+        digests = dict(self._trees(generation) or await self._earlier(generation))
         node = self._sync.host.node
         for name, digest in digests.items():
             if name == GIT:
@@ -190,7 +229,9 @@ class RootPins:
         self._choose(jid, digests)
         name = name_of_all(digests)
         self.ran.add(name, digests)
-        found: dict[str, Any] = {"generation": name}
+        # The record outlives all else that says which trees these were
+        trees = {share: digest.hex() for share, digest in digests.items()}
+        found: dict[str, Any] = {"generation": name, "trees": trees}
         if GIT in digests:
             found["commits"] = self._commits().told(digests[GIT])
         return found
@@ -209,14 +250,18 @@ class RootPins:
         if digests is None:
             return
         self._pins.add(jid, minions, digests, self._clock.seconds())
-        self._tell(PIN, [jid, list(minions), digests, self._sync.host.node, []])
+        self._told.published(jid, minions, digests)
 
     def returned(self, jid: str, minion: str) -> None:
-        """A minion has returned: from now on it is served the newest."""
+        """A minion has returned here: from now on it is served the newest, by all nodes."""
         if self._pins.of(minion, self._clock.seconds()) is None:
             return
         self._pins.release(jid, minion)
-        self._tell(DONE, [jid, minion])
+        self._told.tell(DONE, [jid, minion])
+
+    def returned_elsewhere(self, jid: str, minion: str) -> None:
+        """The same, by another node's record: this one may not have been told."""
+        self._pins.release(jid, minion)
 
     # -- files
 
@@ -230,7 +275,7 @@ class RootPins:
             return None
         if not pin.used:
             self._pins.used(pin.jid, minion)
-            self._tell(USED, [pin.jid, minion])
+            self._told.tell(USED, [pin.jid, minion])
         if pin.digests == self._now():
             return None
         lacking = self._lacking(pin)
@@ -296,81 +341,11 @@ class RootPins:
                 self._views.popitem(last=False)
         return view
 
-    # -- what other nodes tell
-
-    def _tell(self, word: str, value: Any) -> None:
-        body = pack_bin(value)
-        for link in self._peers.links():
-            link.tell(word, body)
-
-    def _link(self, link: IPeerLink, up: bool) -> None:
-        """A node that was away hears of what runs."""
-        if not up:
-            return
-        jobs: dict[str, list[Any]] = {}
-        for minion, pin in self._pins.all(self._clock.seconds()):
-            node = pin.node or self._sync.host.node
-            job = jobs.setdefault(pin.jid, [pin.jid, [], pin.digests, node, []])
-            job[4 if pin.used else 1].append(minion)
-        for job in jobs.values():
-            link.tell(PIN, pack_bin(job))
-
-    def _told(self, node: str, body: bytes) -> None:
-        try:
-            jid, minions, digests, origin, used = unpack_bin(body)
-            clean = {str(k): bytes(v) for k, v in dict(digests).items()}
-            names, in_use = [str(one) for one in minions], [str(one) for one in used]
-        except (WireError, TypeError, ValueError):
-            self._counters["refused:roots-pin"] += 1
-            return
-        if len(clean) > MOST_SHARES or origin == self._sync.host.node:
-            return
-        now = self._clock.seconds()
-        self._pins.add(str(jid), [*names, *in_use], clean, now, str(origin))
-        self.ran.add(name_of_all(clean), clean, tells=False)
-        for minion in in_use:
-            self._pins.used(str(jid), minion)
-
-    def _used(self, node: str, body: bytes) -> None:
-        named = self._named(body)
-        if named is not None:
-            self._pins.used(*named)
-
-    def _done(self, node: str, body: bytes) -> None:
-        named = self._named(body)
-        if named is not None:
-            self._pins.release(*named)
-
-    def _named(self, body: bytes) -> tuple[str, str] | None:
-        try:
-            jid, minion = unpack_bin(body)
-        except (WireError, TypeError, ValueError):
-            self._counters["refused:roots-pin"] += 1
-            return None
-        return str(jid), str(minion)
-
 
 def _newest(sync: RootSync) -> dict[str, Generation]:
     """The trees of now."""
     shares = sync.shares.items()
     return {name: one.generation for name, one in shares if one.generation is not None}
-
-
-async def _of_run(ran: RootRan, commits: IEarlierCommits, generation: str) -> bytes | None:
-    """
-    The commits of a run's generation, which are here then; C{None} where it has none.
-
-    @raises NotKept: they cannot be had, or nobody knows which they were.
-    """
-    digests = ran.get(generation)
-    if not digests and commits.digest:
-        # Of directories alone nothing could be had again, of git the wrong commits could
-        return await commits.find(generation)
-    digest = digests.get(GIT)
-    if digest is not None:
-        await _have(commits, generation, digest)
-        ran.add(generation, digests)
-    return digest
 
 
 async def _have(commits: IEarlierCommits, generation: str, digest: bytes) -> None:

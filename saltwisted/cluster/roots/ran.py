@@ -11,15 +11,14 @@ younger ones, so that another node that takes the run over can continue it.
 from __future__ import annotations
 
 import os
-from collections import Counter, OrderedDict
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from twisted.logger import Logger
 
 from saltwisted.cluster.roots.sync import RootSync
-from saltwisted.domain.roots.manifest import name_of_all
-from saltwisted.domain.roots.pins import Pins
+from saltwisted.domain.roots.ranon import RanOn, Trees
 from saltwisted.errors import StoreError, WireError
 from saltwisted.interfaces import IPeerLink, IPeers
 from saltwisted.stores.files import make_dir, read_file, write_atomic
@@ -27,24 +26,15 @@ from saltwisted.transports.deferreds import let_go
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 RAN = "roots-ran"
-MOST = 200
-"""Generations that are known in any case."""
-MOST_USED = 200
-"""Older ones that are known beside, since something runs on them."""
-USED = 300.0
-"""Seconds for which one counts as used after that was last told: a takeover is shorter."""
-MOST_SHARES = 256
 LARGEST = 16 * 1024 * 1024
-WRITE = 1.0
-"""Seconds after which it is written down what has run."""
 
 
 class RootRan:
     """
-    Reactor thread only.
+    Reactor thread only. What is known is in L{saltwisted.domain.roots.ranon}.
 
     @param path: the file that records them; empty for none.
-    @param pins: the pins of jobs that have not returned.
+    @param needed: the names on which unfinished jobs and runs are, by what this node has of these.
     """
 
     log = Logger()
@@ -56,74 +46,82 @@ class RootRan:
         clock: Any,
         counters: Counter[str],
         path: str,
-        pins: Pins,
+        needed: Callable[[], Iterable[str]],
     ) -> None:
         self._sync, self._peers, self._clock = sync, peers, clock
-        self._counters, self._path, self._pins = counters, path, pins
-        self._used: dict[str, float] = {}
-        self._known: OrderedDict[str, dict[str, bytes]] = OrderedDict()
-        self._timer: Any = None
+        self._counters, self._path, self._needed = counters, path, needed
+        self._ran = RanOn()
+        self._is_read = self._is_news = self._writing = False
         peers.answer(RAN, self._told)
         peers.on_link(self._linked)
 
     async def begin(self) -> None:
         """Read what ran in earlier lives."""
-        if self._path:
-            for name, digests in await self._sync.host.pool(_read, self._path):
-                self._known.setdefault(name, digests)
-            # Whoever goes on with a run after the restart has yet to say so
-            self._used.update(dict.fromkeys(self._known, self._clock.seconds()))
+        if not self._path:
+            return
+        rows = await self._sync.host.pool(_read, self._path)
+        try:
+            self._ran.take(rows, self._clock.seconds(), again=True)
+        except (TypeError, ValueError):
+            self.log.warn("roots: what was written down of what ran makes no sense")
+        self._is_read = True
+        # Who was linked before this was read has heard of nothing
+        if known := self._ran.rows(self._clock.seconds()):
+            self._tell(known)
+        self._write()
 
     def end(self) -> None:
-        """Write what is not yet written."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._write()
+        """Write down what something runs on now."""
+        self._is_news = True
+        self._write()
 
-    def get(self, name: str) -> dict[str, bytes]:
-        """Share to the digest of its tree; nothing if it is unknown."""
-        return self._known.get(name, {})
+    def get(self, name: str) -> Trees:
+        """Share to the digest of its tree; nothing for what is not known."""
+        return self._ran.get(name)
 
-    def known(self) -> Mapping[str, Mapping[str, bytes]]:
+    def at(self, name: str) -> float:
+        """When something was last run on it, for whoever is told of that."""
+        return self._ran.at(name)
+
+    def known(self) -> Mapping[str, Trees]:
         """All of them, the one that was run last at the end."""
-        return self._known
+        return self._ran.known()
 
     def used(self) -> set[str]:
         """Those on which something runs, on whichever node."""
-        now = self._clock.seconds()
-        lately = {name for name, at in self._used.items() if now - at < USED}
-        return lately | {name_of_all(trees) for trees in self._pins.running(now)}
+        return self._ran.used(self._clock.seconds()) | set(self._needed())
 
     def use(self, names: Iterable[str]) -> None:
-        """Runs of this node use these: tell all nodes."""
-        rows = [[name, self._known[name]] for name in names if name in self._known]
-        for name, _ in rows:
-            self._used[str(name)] = self._clock.seconds()
-        if rows:
+        """Runs of this node live on these: all nodes are told."""
+        now, names = self._clock.seconds(), list(names)
+        news = [name for name in names if self._ran.use(name, now, now)]
+        self._changed(bool(news))
+        if rows := self._ran.rows(now, names):
             self._tell(rows)
 
-    def add(self, name: str, digests: dict[str, bytes], tells: bool = True) -> None:
-        """Something runs on these."""
-        is_new = name not in self._known
-        self._known[name] = digests
-        self._known.move_to_end(name)
-        self._used[name] = self._clock.seconds()
-        if len(self._known) > MOST:
-            self._forget()
-        if is_new and tells:
-            self._tell([[name, digests]])
-        if is_new and self._path and self._timer is None:
-            # What is run meanwhile is written down with it
-            self._timer = self._clock.callLater(WRITE, self._write)
+    def add(self, name: str, trees: Trees) -> None:
+        """Something is run on these here, now."""
+        is_new, now = name not in self._ran, self._clock.seconds()
+        is_news = self._ran.runs(name, trees, self._sync.host.now(), now)
+        if is_new:
+            self._tell(self._ran.rows(now, [name]))
+        self._changed(is_new or is_news)
 
-    def _forget(self) -> None:
-        """Of those that are older than L{MOST} others only what is used stays known."""
-        older = list(self._known)[:-MOST]
-        used = self.used()
-        held = [name for name in older if name in used][-MOST_USED:]
-        for name in set(older) - set(held):
-            del self._known[name]
-        self._used = {name: at for name, at in self._used.items() if name in self._known}
+    def learn(self, name: str, trees: Trees) -> None:
+        """What is written down of a run says which these were."""
+        if trees and name not in self._ran:
+            self.heard(name, trees, 0.0)
+
+    def heard(self, name: str, trees: Trees, at: float) -> None:
+        """Something was run on these elsewhere."""
+        is_new, now = self._ran.add(name, trees, at), self._clock.seconds()
+        self._changed(self._ran.use(name, now, now) or is_new)
+
+    def _changed(self, is_news: bool) -> None:
+        self._ran.forget(set(self._needed()), self._clock.seconds())
+        if is_news:
+            self._is_news = True
+            self._write()
 
     def _tell(self, rows: list[Any]) -> None:
         body = pack_bin(rows)
@@ -131,43 +129,42 @@ class RootRan:
             link.tell(RAN, body)
 
     def _write(self) -> None:
-        self._timer = None
-        rows = [[name, digests] for name, digests in self._known.items()]
-        let_go(
-            self._sync.host.pool(_put, self._path, rows), self.log, "roots: what ran was not stored"
-        )
+        """At once: whoever goes on with it may be another life. What comes meanwhile, together."""
+        if self._writing or not (self._path and self._is_read and self._is_news):
+            return
+        self._writing, self._is_news = True, False
+
+        def done(outcome: Any) -> Any:
+            self._writing = False
+            self._write()
+            return outcome
+
+        rows = self._ran.rows(self._clock.seconds())
+        written = self._sync.host.pool(_put, self._path, rows).addBoth(done)
+        let_go(written, self.log, "roots: what ran is not kept")
 
     def _linked(self, link: IPeerLink, up: bool) -> None:
-        if up and self._known:
-            rows = [[name, digests] for name, digests in self._known.items()]
+        if up and (rows := self._ran.rows(self._clock.seconds())):
             link.tell(RAN, pack_bin(rows))
 
     def _told(self, node: str, body: bytes) -> None:
         try:
-            rows = [
-                (str(name)[:64], {str(share): bytes(digest) for share, digest in each.items()})
-                for name, each in unpack_bin(body)[-MOST - MOST_USED :]
-            ]
-        except (AttributeError, WireError, TypeError, ValueError):
+            is_news = self._ran.take(unpack_bin(body), self._clock.seconds())
+        except (WireError, TypeError, ValueError):
             self._counters["refused:roots-ran"] += 1
             return
-        for name, digests in rows:
-            if name in self._known:
-                self._used[name] = self._clock.seconds()
-            elif len(digests) <= MOST_SHARES:
-                self.add(name, digests, tells=False)
+        self._changed(is_news)
 
 
 # -- in the pool
 
 
-def _read(path: str) -> list[tuple[str, dict[str, bytes]]]:
-    """What was written down; nothing of what makes no sense."""
+def _read(path: str) -> Any:
+    """What was written down; nothing of what cannot be read."""
     try:
         data = read_file(path, LARGEST)
-        rows = unpack_bin(data) if data else []
-        return [(str(name), dict(digests)) for name, digests in rows]
-    except (OSError, StoreError, WireError, TypeError, ValueError):
+        return unpack_bin(data) if data else []
+    except (OSError, StoreError, WireError):
         return []
 
 

@@ -33,9 +33,11 @@ class CommitHistory:
     The newest last.
 
     @param rows: as of L{rows}; invalid ones are left out.
+    @param now: something may run again on what was used when they were written: that is yet to be
+        said. C{None}: what they say is true now.
     """
 
-    def __init__(self, rows: Any = ()) -> None:
+    def __init__(self, rows: Any = (), now: float | None = None) -> None:
         self._rows: list[tuple[str, Change, float]] = []
         self._used: dict[str, float] = {}
         self._newest: dict[str, Refs] = {}
@@ -49,7 +51,7 @@ class CommitHistory:
                 return
             self._rows.append((name, change, at))
             if used is not None:
-                self._used[name] = used
+                self._used[name] = used if now is None else max(used, now)
 
     def rows(self) -> list[list[Any]]:
         """As plain data."""

@@ -310,7 +310,7 @@ def _resumed(run: Run, line: Mapping[str, Any]) -> None:
         return
     run.wishes = {}
     if isinstance(line.get("generation"), str):
-        run.about = {**run.about, "generation": line["generation"]}
+        run.about = {**run.about, "generation": line["generation"], "trees": line.get("trees", {})}
     run.node, run.ended, run.why = str(line.get("node", "")), None, ""
     run.attempt = max(run.attempt + 1, int(line.get("attempt", 0)))
     first = line.get("from")
@@ -359,7 +359,8 @@ def begun_line(node: str, at: float, run: Mapping[str, Any]) -> dict[str, Any]:
     The first line.
 
     @param run: plain data: all that is needed to go on without compiling anything again:
-        C{chunks}, C{pillar} (its digest), C{generation} (of the roots), C{user}, C{fun},
+        C{chunks}, C{pillar} (its digest), C{generation} (of the roots) and the C{trees} that this
+        is (by their shares, in hexadecimal digits), C{user}, C{fun},
         C{options}, C{parent} (the run that it is a step of).
     """
     return {"what": "begun", "node": node, "at": at, "run": dict(run)}
@@ -420,14 +421,19 @@ def ended_line(how: str, at: float, why: str = "") -> dict[str, Any]:
 
 
 def resumed_line(
-    attempt: int, first: int | None, user: str, node: str, at: float, generation: str = ""
+    attempt: int,
+    first: int | None,
+    user: str,
+    node: str,
+    at: float,
+    reads: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """
     An operator lets it continue.
 
     @param first: the number of the step from which it continues: those before it count as done.
-    @param generation: the generation that it uses from now on: a push may have fixed the cause of
-        its failure.
+    @param reads: the C{generation} and C{trees} that it uses from now on: a push may have fixed the
+        cause of its failure.
     """
     return {
         "what": "resumed",
@@ -436,7 +442,7 @@ def resumed_line(
         "user": user,
         "node": node,
         "at": at,
-        "generation": generation,
+        **(reads or {}),
     }
 
 
@@ -515,4 +521,26 @@ def holder_of(lines: Sequence[bytes], before: str | None = None) -> str | None:
             return None
         if what in ("begun", "taken", "resumed"):
             return str(line.get("node", ""))
+    return before
+
+
+Reads = tuple[str, Mapping[str, str]]
+"""The name of a generation, and its trees by their shares, in hexadecimal digits."""
+
+
+def reads_of(lines: Sequence[bytes], before: Reads = ("", {})) -> Reads:
+    """
+    What a run reads.
+
+    @param before: what the lines before these have come to.
+    """
+    for packed in reversed(lines):
+        try:
+            line = unpack_line(packed)
+        except WireError:
+            continue
+        found = line.get("run") if line.get("what") == "begun" else line
+        if isinstance(found, Mapping) and line.get("what") in ("begun", "resumed"):
+            trees = found.get("trees")
+            return str(found.get("generation") or ""), trees if isinstance(trees, Mapping) else {}
     return before

@@ -9,7 +9,8 @@ minutes ends then: it never got the job, and may come back for something else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 from attrs import define
 
@@ -38,6 +39,22 @@ def check_reads(fun: object, generation: str) -> None:
         raise DeniedError(
             f"generation {generation!r}: a job of {name} reads no files of the master"
         )
+
+
+class IPinnedJobs(Protocol):
+    """What is recorded of jobs, for pins that have to be made again."""
+
+    def unfinished(
+        self, since: float
+    ) -> Awaitable[Sequence[tuple[str, Mapping[str, Any], Sequence[str]]]]:
+        """
+        Jobs that read files and have not returned: jid, record, and the minions that are missing.
+
+        @param since: seconds since 1970; what was published before does not count.
+        """
+
+    def returned_ids(self, jid: str) -> Awaitable[Sequence[str]]:
+        """Who has returned."""
 
 
 @define

@@ -24,7 +24,7 @@ from saltwisted.domain.orchestration.copies import (
     encode_record,
     encode_reply,
 )
-from saltwisted.domain.orchestration.words import holder_of
+from saltwisted.domain.orchestration.words import Reads, holder_of, reads_of
 from saltwisted.errors import StoreError
 from saltwisted.interfaces import IPeers
 from saltwisted.transports.turns import pause
@@ -65,6 +65,7 @@ class RunDisk:
         self._unwritten: set[str] = set()
         self._writing: Counter[str] = Counter()
         self._open: dict[str, str] = {}
+        self._reads: dict[str, Reads] = {}
         self._receivers: list[Callable[[str], None]] = []
         self._loaded: list[Deferred[None]] = []
         peers.answer(LOOK, self._asked_to_look)
@@ -78,7 +79,7 @@ class RunDisk:
         records = await self._store.load()
         for number, record in enumerate(records, 1):
             if record.lines:
-                self._holds(record.jid, holder_of(record.lines))
+                self._holds(record.jid, holder_of(record.lines), reads_of(record.lines))
             if not number % PORTION:
                 await pause(self._clock)
         self._keeper = Keeper(records)
@@ -109,11 +110,16 @@ class RunDisk:
         """According to this disk. Called at each line of any run."""
         return self._open
 
-    def _holds(self, jid: str, node: str | None) -> None:
+    def reads(self) -> dict[str, Mapping[str, str]]:
+        """Generation to trees of the runs that have not ended, by what this disk has."""
+        return dict(reads for reads in self._reads.values() if reads[0])
+
+    def _holds(self, jid: str, node: str | None, reads: Reads = ("", {})) -> None:
         if node is None:
             self._open.pop(jid, None)
+            self._reads.pop(jid, None)
         else:
-            self._open[jid] = node
+            self._open[jid], self._reads[jid] = node, reads
 
     async def forget(self, jids: Sequence[str]) -> None:
         """Nothing is kept of these."""
@@ -151,7 +157,7 @@ class RunDisk:
         """Another disk has more of a run."""
         puts = self.keeper.learn(record)
         if puts:
-            self._holds(record.jid, holder_of(record.lines))
+            self._holds(record.jid, holder_of(record.lines), reads_of(record.lines))
         await self.keep(record.jid, puts)
 
     def on_change(self, receiver: Callable[[str], None]) -> None:
@@ -175,7 +181,8 @@ class RunDisk:
             new = put.at and put.at == count
             known = self._open.get(sent.jid) if new else None
             lines = put.lines if new else self.keeper.record(sent.jid).lines
-            self._holds(sent.jid, holder_of(lines, known))
+            read = self._reads.get(sent.jid, ("", {})) if new else ("", {})
+            self._holds(sent.jid, holder_of(lines, known), reads_of(lines, read))
         await self.keep(sent.jid, puts)
         if puts:
             for receiver in self._receivers:

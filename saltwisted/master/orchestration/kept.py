@@ -54,7 +54,8 @@ class KeptOrchestrations:
     @param window: C{publish_window}.
     @param known: what is known of the job of a step; waits until the log has been read.
     @param seals: seals the calls of steps with C{no_log}; C{None} if nothing is stored on a disk.
-    @param generation: what a run of this jid reads if an operator continues it now.
+    @param reads: the C{generation} and C{trees} that a run of this jid reads if an operator
+        continues it now.
     @param before: runs that began before this time of day are deleted; C{None}: none now.
     """
 
@@ -73,7 +74,7 @@ class KeptOrchestrations:
         fire: Fire = lambda tag, data: None,
         before: Callable[[], float | None] = lambda: None,
         seals: Seals | None = None,
-        generation: Callable[[str], str] = lambda jid: "",
+        reads: Callable[[str], Mapping[str, Any]] = lambda jid: {},
     ) -> None:
         self._node, self._records, self._now, self._mode = node, records, now, mode
         self._before, self._seals = before, seals
@@ -89,7 +90,7 @@ class KeptOrchestrations:
             known,
             mode,
             window,
-            generation,
+            reads,
         )
         self._pruning = LoopingCall(self._prune)
         self._pruning.clock = clock
@@ -143,6 +144,10 @@ class KeptOrchestrations:
         """What is known of a run that goes on here."""
         going = self._goings.find(jid)
         return None if going is None else going.run
+
+    def reads(self) -> Mapping[str, Mapping[str, str]]:
+        """Generation to trees of the runs that have not ended, as far as this disk knows."""
+        return self._records.reads()
 
     def holds(self, jid: str) -> bool:
         """Whether a run still goes on here: check in the same turn, just before each effect."""

@@ -80,6 +80,12 @@ class IRunRecords(Protocol):
     def unfinished(self) -> Mapping[str, str]:
         """The runs that have not ended, as far as this disk knows, and on which node they go on."""
 
+    def reads(self) -> Mapping[str, Mapping[str, str]]:
+        """
+        The generations of these, as far as this disk knows, each with its trees: share to digest,
+        in hexadecimal digits.
+        """
+
     def all_unfinished(self) -> Awaitable[Mapping[str, str]]:
         """The same, of all nodes that can be asked."""
 

@@ -186,6 +186,7 @@ class RunRecords:
     The records of one node. Reactor thread only.
 
     @ivar keepers: who has the lines.
+    @ivar reads: C{IRunRecords.reads}.
     """
 
     log = Logger()
@@ -203,6 +204,7 @@ class RunRecords:
         self.keepers = Keepers(node, self._peers, electors)
         self._writing: list[Writing] = []
         self._disk = RunDisk(clock, self._peers, store)
+        self.reads = self._disk.reads
         self._peers.on_link(lambda link, up: self._look())
         self._looking = LoopingCall(self._look)
         self._looking.clock = clock

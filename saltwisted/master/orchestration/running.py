@@ -338,6 +338,7 @@ class Orchestrating:
             "chunks": args["chunks"],
             "pillar": args["pillar"],
             "generation": str(active.facts.get("generation") or ""),
+            "trees": dict(active.facts.get("trees") or {}),
             "user": active.run.user,
             "fun": active.what["runner"]["fun"],
             "options": {

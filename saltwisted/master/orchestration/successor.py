@@ -49,7 +49,8 @@ class Successor:
     @param known: what is known of the job of a step; waits until the log has been read.
     @param mode: C{orchestrate_takeover}.
     @param window: C{publish_window}.
-    @param generation: what a run of this jid reads if an operator continues it now.
+    @param reads: the C{generation} and C{trees} that a run of this jid reads if an operator
+        continues it now.
     @ivar leases: which duties this node has.
     """
 
@@ -66,11 +67,11 @@ class Successor:
         known: Callable[[Step], Awaitable[Known]],
         mode: Callable[[], str],
         window: Callable[[], float],
-        generation: Callable[[str], str],
+        reads: Callable[[str], Mapping[str, Any]],
     ) -> None:
         self._clock, self._node, self._claims, self._records = clock, node, claims, records
         self._goings, self._resume, self._known = goings, resume, known
-        self._mode, self._window, self._generation = mode, window, generation
+        self._mode, self._window, self._reads = mode, window, reads
         self.leases = Leases(clock, node, claims, self._left, goings.all_lost)
         self._looking = LoopingCall(self._look)
         self._looking.clock = clock
@@ -222,8 +223,9 @@ class Successor:
             judged_resumption(run, first)
             node = run.node
             going = self._goings.add(Going(run, writer))
-            now, generation = self._goings.now(), self._generation(jid)
-            await going.write(resumed_line(attempt, number, user, self._node, now, generation))
+            now, facts = self._goings.now(), self._reads(jid)
+            reads = {"generation": facts.get("generation", ""), "trees": facts.get("trees", {})}
+            await going.write(resumed_line(attempt, number, user, self._node, now, reads))
         except SaltwistedError:
             self._goings.lost(jid)
             raise

@@ -21,6 +21,7 @@ from saltwisted.stores.jobs.listing import Listing, Shown
 from saltwisted.stores.jobs.log import JobLog
 from saltwisted.stores.jobs.longpacking import unpacked
 from saltwisted.stores.jobs.table import SPAN, ids_where, jobs_where, returns_where
+from saltwisted.stores.jobs.unfinished import Unfinished, unfinished
 
 T = TypeVar("T")
 
@@ -166,6 +167,14 @@ class JobQueries:
             return ids_where(db, "WHERE jid = ? ORDER BY id", (jid,))
 
         return self.reader.read(query)
+
+    def unfinished(self, since: float) -> Deferred[Sequence[Unfinished]]:
+        """
+        Jobs that read files and have not returned: jid, record, and the minions that are missing.
+
+        @param since: seconds since 1970; what was published before does not count.
+        """
+        return self.reader.read_rows(lambda db, bad: unfinished(db, since, bad))
 
     def one_copy(self, jid: str) -> Deferred[Sequence[str]]:
         """Minions whose return of this job is on this node's disk, and no other node's yet."""
