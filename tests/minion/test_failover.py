@@ -252,18 +252,25 @@ class FailoverTests(SynchronousTestCase):
 
     def test_mistake(self) -> None:
         """If one effect fails, those after it come about, and so does what they bring about."""
-        done: list[type] = []
+        standby = self.start()._standby
+        assert standby is not None
+        done: list[str] = []
 
-        def failing(driver: Any, effect: Any) -> None:
-            done.append(effect.__class__)
+        def fail(driver: Any, effect: int) -> None:
+            done.append("failed")
+            standby.happens("second")
             raise ZeroDivisionError("a mistake")
 
-        self.start()
-        self.patch(links_module, "_EFFECTS", dict.fromkeys(links_module._EFFECTS, failing))
-        self.dies(0)
-        self.flushLoggedErrors(ZeroDivisionError)
+        def do(driver: Any, effect: str) -> None:
+            done.append(effect)
 
-        self.assertEqual(done[:2], [Ask, Lose])
+        outcomes = {"first": (1, "after it"), "second": ("brought about",)}
+        self.patch(links_module, "_EFFECTS", {int: fail, str: do})
+        self.patch(failover, "step", lambda choice, event, policy: (choice, outcomes[event]))
+        standby.happens("first")
+
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+        self.assertEqual(done, ["failed", "after it", "brought about"])
 
     def test_unresolvable(self) -> None:
         """A name that is not known costs no wait at all."""
