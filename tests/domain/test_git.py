@@ -4,6 +4,7 @@ Which environment is which commit, and what is at a path of a tree: by Salt's ru
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -213,6 +214,15 @@ class ListTests(SynchronousTestCase):
             if cut not in (29, 57):
                 with self.assertRaises(ValueError, msg=str(cut)):
                     trees.names_of(raw[:cut])
+
+    def test_odd_among_others(self) -> None:
+        """Wherever a name stands among others that is not plain, it is left out, and no other."""
+        some = (b"a", b"a.b", b"", b".", b"..", b".git", b"a/b", b".a", b"\xc3\xbc")
+        for names in itertools.product(some, repeat=3):
+            found = trees.names_of(self.raw(*(("100644", name, A) for name in names)))
+
+            plain = [name.decode() for name in names if trees.is_plain(name.decode())]
+            self.assertEqual((found.files, found.odd), (plain, 3 - len(plain)), names)
 
     def test_everything(self) -> None:
         """

@@ -26,8 +26,6 @@ MOST_BYTES = 256 * 1024 * 1024
 _ROWS = {
     width: re.compile(rb"([0-7]{1,7}) ([^\0]*)\0(.{%d})" % width, re.DOTALL) for width in (20, 32)
 }
-_ODD = re.compile(r"(?:^|\0)(?:[.\0]|$)|/")
-"""Whether there may be a name that is not plain, where all are in one text with zeros between."""
 
 Entry = tuple[int, str]
 """Mode and object."""
@@ -156,7 +154,7 @@ def names_of(data: bytes, width: int = 20) -> Names:
         names = [_text(row[1]) for row in rows]
     else:
         names = list(text.split("\0")) if rows else []
-        if rows and _ODD.search(text):
+        if rows and _may_be_odd(text):
             names = [name if name is not None and is_plain(name) else None for name in names]
     plain = [name for name in names if name is not None]
     modes = {raw: int(raw, 8) for raw in {row[0] for row in rows}}
@@ -177,6 +175,22 @@ def names_of(data: bytes, width: int = 20) -> Names:
         else:
             files.append(name)
     return Names(files, folders, links, len(plain), odd, longest)
+
+
+def _may_be_odd(text: str) -> bool:
+    """
+    Whether one of some names may not be plain: it is empty, begins with a dot or has a slash.
+
+    @param text: the names, with zeros between. It is searched for a few texts, which takes a tenth
+        of the time of an expression.
+    """
+    return (
+        text[:1] in ("", ".", "\0")
+        or text[-1:] == "\0"
+        or "/" in text
+        or "\0." in text
+        or "\0\0" in text
+    )
 
 
 def _text(raw: bytes) -> str | None:
