@@ -34,13 +34,19 @@ class Maintenance:
     The timers of one master.
 
     @param unwritten: called every few seconds: writes again what the disk refused.
+    @param tidied: called every ten minutes: removes copies that nobody has used since.
     """
 
     log = Logger()
 
-    def __init__(self, ctx: Context, unwritten: Sequence[Callable[[], None]] = ()) -> None:
+    def __init__(
+        self,
+        ctx: Context,
+        unwritten: Sequence[Callable[[], None]] = (),
+        tidied: Sequence[Callable[[], Any]] = (),
+    ) -> None:
         self._ctx = ctx
-        self._unwritten = unwritten
+        self._unwritten, self._tidied = unwritten, tidied
         self._loops: list[LoopingCall] = []
         self._here: set[str] = set()
 
@@ -52,6 +58,8 @@ class Maintenance:
         self._every(min(PRUNE, max(interval, keep / 2)), self._prune)
         self._every(RETRY, self._retry)
         self._every(interval, self._loop)
+        for tidy in self._tidied:
+            self._every(PRUNE, tidy)
 
     def stopService(self) -> None:
         """End all duties."""

@@ -395,6 +395,7 @@ class Master:
         ]
 
     def _doors(self) -> list[Any]:
+        git = self.stores.git()
         return [
             # Stopped after the ports, and before claims are: others get what goes on here at once
             self.ctx.seams.orchestrations,
@@ -402,7 +403,7 @@ class Master:
             self.ctx.dispatcher.latecomers,
             *([self.api] if self.api is not None else []),
             self.meter,
-            Maintenance(self.ctx, [self.stores.cache.retry]),
+            Maintenance(self.ctx, [self.stores.cache.retry], [] if git is None else [git.tidy]),
             self.schedule,
             Trimmer(self.reactor, self.stores.files_threads.start),
             Collector(self.reactor),

@@ -294,6 +294,41 @@ class DamageTests(GitSourceTestCase):
         self.assertEqual(self.value(source.read(found, 100, 100)), content[100:200])
         self.assertEqual(self.value(source.hash(found)), hashlib.md5(content).hexdigest())
 
+    def test_unread_copies(self) -> None:
+        """
+        The copy of a large file goes once nobody has read it for a whole round; what an earlier
+        process has left goes too, and a copy that is being made stays.
+        """
+        repo, contents = self.repo(), [os.urandom(200_000) for _ in range(2)]
+        repo.commit({"a": contents[0], "b": contents[1]})
+        source = self.serving(repo)
+        files = [source.find("base", name) for name in ("a", "b")]
+        folder = self.path("cache", "source", "files")
+
+        def read(number: int) -> None:
+            found = files[number]
+            assert found is not None
+            self.assertEqual(self.value(source.read(found, 7, 9)), contents[number][7:16])
+
+        def left() -> list[str]:
+            self.value(source.tidy())
+            return sorted(os.listdir(folder))
+
+        a, b = (found.oid for found in files if found is not None)
+        read(0)
+        read(1)
+        for name in (a, b, "earlier", f"{'c' * 40}.temporary"):
+            with open(os.path.join(folder, name), "ab"):
+                os.utime(os.path.join(folder, name), (1, 1))
+        with open(os.path.join(folder, f"{'d' * 40}.temporary"), "xb"):
+            pass
+
+        self.assertEqual(left(), sorted([a, b, f"{'d' * 40}.temporary"]))
+        read(1)
+        self.assertEqual(left(), sorted([b, f"{'d' * 40}.temporary"]))
+        read(0)
+        self.assertEqual(left(), sorted([a, f"{'d' * 40}.temporary"]))
+
     def test_wrong_content(self) -> None:
         """An object whose content is not what its name says is no file."""
         repo = self.repo()

@@ -12,8 +12,10 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from itertools import compress, count
 from operator import ne
@@ -38,6 +40,8 @@ Work = Callable[[Mapping[str, Any]], Deferred[Any]]
 """Has a request answered by a worker process (L{saltwisted.worker.git.work})."""
 SPOOL = 512 * 1024 * 1024
 """Bytes of large files of one remote that stay laid out."""
+JUST_LAID = 300.0
+"""Seconds for which a laid-out file stays although nobody seems to know it: it is being made."""
 SECONDS = 120.0
 REACH = frozenset(
     (
@@ -184,6 +188,7 @@ class GitFiles:
         self._hashes: OrderedDict[str, str] = OrderedDict()
         self._laying: dict[str, Shared] = {}
         self._laid: OrderedDict[str, str] = OrderedDict()
+        self._lately: set[str] = set()
         self._listings: OrderedDict[tuple[str, str, str], Listing] = OrderedDict()
         self._listed: dict[tuple[str, str, str], Shared] = {}
         self._joined = Joined(_one_list)
@@ -246,6 +251,7 @@ class GitFiles:
         """The same over another view, for callers that must not see the newest."""
         other = GitFiles(self._folder, self._hash_type, self._run, self._work)
         other._hashes, other._laid, other._listings = self._hashes, self._laid, self._listings
+        other._lately = self._lately
         other._tell = lambda folder: self._tell(folder)
         other.show(view)
         self._readers.add(other)
@@ -326,6 +332,7 @@ class GitFiles:
             return b""
         if found.oid not in found.place.served.repository.large:
             return self._content(found)[start : start + length]
+        self._lately.add(found.oid)
         path = self._laid.get(found.oid)
         if path is not None:
             data: bytes | Deferred[bytes] | None = self._read(path, whole, start, length)
@@ -399,6 +406,20 @@ class GitFiles:
             self._laid.popitem(last=False)
         return self._laid[found.oid]
 
+    def tidy(self) -> Deferred[None]:
+        """
+        Remove the copies of large files that nobody has read since the last call.
+
+        An earlier process of this master may have left some: they go as well. They are laid out
+        again when somebody asks for them.
+        """
+        for oid in self._laid.keys() - self._lately:
+            del self._laid[oid]
+        wanted = {*self._laid, *self._laying, *self._lately}
+        self._lately.clear()
+        folders = sorted({os.path.join(each.folder, "files") for each in self.view.served})
+        return self._run(remove_others, folders, wanted, time.time() - JUST_LAID)
+
     # -- lists
 
     def listing(self, saltenv: str) -> Listing | Deferred[Listing]:
@@ -459,6 +480,17 @@ class GitFiles:
             _, gone = self._listings.popitem(last=False)
             named -= len(gone.files) + len(gone.dirs)
         return listing
+
+
+def remove_others(folders: Iterable[str], wanted: Container[str], before: float) -> None:
+    """Blocking: remove what these folders have had since before a time, except what is wanted."""
+    for folder in folders:
+        with suppress(FileNotFoundError), os.scandir(folder) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):
+                    is_old = entry.stat(follow_symlinks=False).st_mtime < before
+                    if is_old and entry.name.partition(".")[0] not in wanted:
+                        os.unlink(entry.path)
 
 
 def _alike(names: Sequence[str], near: tuple[str, ...]) -> tuple[str, ...]:
