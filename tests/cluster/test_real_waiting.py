@@ -162,7 +162,7 @@ class WaitingTests(SynchronousTestCase):
                         return any(line.startswith(word) for line in heard)
 
             self.b.start()
-            until("the reason", lambda: said("STATUS=not serving yet: it takes in"), every=0.05)
+            until("the reason", lambda: said("STATUS=not serving yet: it is fetching"), every=0.05)
             self.assertTrue(said("EXTEND_TIMEOUT_USEC="), heard)
             self.assertFalse(said("READY=1"), heard)
             self.a.thaw()

@@ -504,43 +504,43 @@ def read_run(jid: str, lines: Iterable[bytes]) -> Run:
     return run
 
 
-def holder_of(lines: Sequence[bytes], before: str | None = None) -> str | None:
+Reads = tuple[str, Mapping[str, str]]
+"""The name of a generation, and its trees by their shares, in hexadecimal digits."""
+Standing = tuple[str | None, Reads]
+"""The node on which a run goes on, or went on when it died, and what it reads."""
+ENDED: Standing = (None, ("", {}))
+
+
+def standing_of(lines: Sequence[bytes], before: Standing = ENDED) -> Standing:
     """
-    The node on which a run goes on, or went on when it died; C{None} if it has ended. Invalid lines
-    belong to nobody.
+    Who goes on with a run that has not ended, and what it reads; L{ENDED} if it has. Each line is
+    read once, the newest first, and no more of them than are needed. Invalid lines belong to
+    nobody.
 
     @param before: the result of the lines before these.
     """
+    holder, reads = before
+    is_found = False
     for packed in reversed(lines):
         try:
             line = unpack_line(packed)
         except WireError:
-            return None
+            if is_found:
+                continue
+            return ENDED
         what = line.get("what")
-        if what == "ended":
-            return None
-        if what in ("begun", "taken", "resumed"):
-            return str(line.get("node", ""))
-    return before
-
-
-Reads = tuple[str, Mapping[str, str]]
-"""The name of a generation, and its trees by their shares, in hexadecimal digits."""
-
-
-def reads_of(lines: Sequence[bytes], before: Reads = ("", {})) -> Reads:
-    """
-    What a run reads.
-
-    @param before: what the lines before these have come to.
-    """
-    for packed in reversed(lines):
-        try:
-            line = unpack_line(packed)
-        except WireError:
-            continue
-        found = line.get("run") if line.get("what") == "begun" else line
-        if isinstance(found, Mapping) and line.get("what") in ("begun", "resumed"):
+        if what == "ended" and not is_found:
+            return ENDED
+        if what in ("begun", "taken", "resumed") and not is_found:
+            holder, is_found = str(line.get("node", "")), True
+        found = line.get("run") if what == "begun" else line
+        if what in ("begun", "resumed") and isinstance(found, Mapping):
             trees = found.get("trees")
-            return str(found.get("generation") or ""), trees if isinstance(trees, Mapping) else {}
-    return before
+            name = str(found.get("generation") or "")
+            return holder, (name, trees if isinstance(trees, Mapping) else {})
+    return holder, reads
+
+
+def holder_of(lines: Sequence[bytes]) -> str | None:
+    """The node on which a run goes on, or went on when it died; C{None} if it has ended."""
+    return standing_of(lines)[0]

@@ -24,7 +24,7 @@ from saltwisted.domain.orchestration.copies import (
     encode_record,
     encode_reply,
 )
-from saltwisted.domain.orchestration.words import Reads, holder_of, reads_of
+from saltwisted.domain.orchestration.words import ENDED, Reads, Standing, standing_of
 from saltwisted.errors import StoreError
 from saltwisted.interfaces import IPeers
 from saltwisted.transports.turns import pause
@@ -79,7 +79,7 @@ class RunDisk:
         records = await self._store.load()
         for number, record in enumerate(records, 1):
             if record.lines:
-                self._holds(record.jid, holder_of(record.lines), reads_of(record.lines))
+                self._holds(record.jid, standing_of(record.lines))
             if not number % PORTION:
                 await pause(self._clock)
         self._keeper = Keeper(records)
@@ -114,7 +114,11 @@ class RunDisk:
         """Generation to trees of the runs that have not ended, by what this disk has."""
         return dict(reads for reads in self._reads.values() if reads[0])
 
-    def _holds(self, jid: str, node: str | None, reads: Reads = ("", {})) -> None:
+    def _standing(self, jid: str) -> Standing:
+        return (self._open[jid], self._reads[jid]) if jid in self._open else ENDED
+
+    def _holds(self, jid: str, standing: Standing) -> None:
+        node, reads = standing
         if node is None:
             self._open.pop(jid, None)
             self._reads.pop(jid, None)
@@ -125,7 +129,7 @@ class RunDisk:
         """Nothing is kept of these."""
         self.keeper.forget(jids)
         for jid in jids:
-            self._holds(jid, None)
+            self._holds(jid, ENDED)
         await self._store.write((), jids)
 
     async def record(self, jid: str) -> Record:
@@ -157,7 +161,7 @@ class RunDisk:
         """Another disk has more of a run."""
         puts = self.keeper.learn(record)
         if puts:
-            self._holds(record.jid, holder_of(record.lines), reads_of(record.lines))
+            self._holds(record.jid, standing_of(record.lines))
         await self.keep(record.jid, puts)
 
     def on_change(self, receiver: Callable[[str], None]) -> None:
@@ -179,10 +183,9 @@ class RunDisk:
         for put in puts:
             # Of a long run only what is new is read
             new = put.at and put.at == count
-            known = self._open.get(sent.jid) if new else None
+            known = self._standing(sent.jid) if new else ENDED
             lines = put.lines if new else self.keeper.record(sent.jid).lines
-            read = self._reads.get(sent.jid, ("", {})) if new else ("", {})
-            self._holds(sent.jid, holder_of(lines, known), reads_of(lines, read))
+            self._holds(sent.jid, standing_of(lines, known))
         await self.keep(sent.jid, puts)
         if puts:
             for receiver in self._receivers:
