@@ -87,10 +87,14 @@ LAZY = {"worker", "modules", "states", "utils", "compat", "tools", "cli"}
 These may import inside a function: a job or a command waits for what it needs, and no longer.
 Such an import is no way round a circle: C{test_circles} sees it as any other.
 """
-LATE = {"saltwisted.domain.render.tree", "saltwisted.roles.api", "saltwisted.roles.metrics"}
+LATE = {
+    "saltwisted.domain.render.tree", "saltwisted.roles.api", "saltwisted.roles.master",
+    "saltwisted.roles.metrics",
+}  # fmt: skip
 """
 Modules elsewhere that import something of ours inside a function: the YAML reader takes 35 ms
-to load, and few keys need it; what speaks HTTP needs libraries that not every master has.
+to load, and few keys need it; what speaks HTTP takes memory, and libraries that not every master
+has.
 """
 IMPURE_MODULES = words(
     "asyncio fcntl ftplib getpass glob grp http logging mmap multiprocessing platform pty pwd"

@@ -14,12 +14,13 @@ import os
 import random
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twisted.logger import Logger
 
 from saltwisted import __version__
-from saltwisted.domain.operations.table import Operation
+from saltwisted.config.api import BLOCKS, options_of
+from saltwisted.domain.operations.table import Operation, Operations
 from saltwisted.master import runner_table, wheel_table
 from saltwisted.master.automation.claimviews import ClaimViews
 from saltwisted.master.automation.operations import AutomationOperations
@@ -56,7 +57,6 @@ from saltwisted.master.signins import SignIns
 from saltwisted.master.site import SiteFunctions
 from saltwisted.master.table import clear_commands, sealed_commands
 from saltwisted.master.userkeys import UserKeys
-from saltwisted.roles.api import api_of
 from saltwisted.roles.banner import Banner
 from saltwisted.roles.base import OrderedService
 from saltwisted.roles.ending import giving_up
@@ -78,6 +78,9 @@ from saltwisted.transports.latency import LatencyMeter
 from saltwisted.transports.localdoor import Behind, Doorway, LocalDoor
 from saltwisted.wire.publication import topic_of
 from saltwisted.worker.process.configio import load_from_disk
+
+if TYPE_CHECKING:
+    from saltwisted.web.service import Api
 
 log = Logger()
 SOCKET = "saltwisted.sock"
@@ -211,10 +214,19 @@ class Master:
                 counters=stores.counters,
             )
         )
-        self.api = api_of(stores, self.ctx, operations)
+        self.api = self._api(operations)
         self.sharing = self._sharing()
         self.below = self._below()
         self.doors = self._doors()
+
+    def _api(self, operations: Operations) -> Api | None:
+        """The HTTP API. Only a master that has one loads what speaks HTTP, which takes 3 MiB."""
+        value = self.stores.config.value
+        if options_of({name: value(name) for name in BLOCKS}) is None:
+            return None
+        from saltwisted.roles.api import api_of
+
+        return api_of(self.stores, self.ctx, operations)
 
     def _git(self, seams: Seams) -> GitUpdates:
         """Who has git remotes fetched."""
