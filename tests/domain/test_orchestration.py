@@ -41,6 +41,7 @@ from saltwisted.domain.orchestration.takeover import (
     unheard_why,
 )
 from saltwisted.domain.orchestration.words import (
+    ENDED,
     MAX_BEGUN,
     MAX_LINE,
     Run,
@@ -55,6 +56,7 @@ from saltwisted.domain.orchestration.words import (
     read_run,
     result_line,
     resumed_line,
+    standing_of,
     step_line,
     taken_line,
 )
@@ -206,6 +208,31 @@ class RunTests(SynchronousTestCase):
         self.assertIsNone(holder_of([]))
         again = [ended_line("failed", 3.0), resumed_line(2, None, "kim", "c", 4.0)]
         self.assertEqual(holder_of([*packed, *map(pack_line, again)]), "c")
+
+    def test_standing(self) -> None:
+        """
+        What a run reads is what its beginning says, or who resumed it, until it ends: also where
+        the lines come one by one, and where somebody resumes it without a word about that.
+        """
+        one, two = ({"generation": name, "trees": {"base": name}} for name in ("1a", "2b"))
+        lines = [
+            (begun(**one), ("a", ("1a", {"base": "1a"}))),
+            (step_line(0, "j", "z", 1.0), ("a", ("1a", {"base": "1a"}))),
+            (taken_line("b", 2.0), ("b", ("1a", {"base": "1a"}))),
+            (ended_line("failed", 3.0), ENDED),
+            (resumed_line(2, None, "kim", "c", 4.0), ("c", ("1a", {"base": "1a"}))),
+            (ended_line("failed", 5.0), ENDED),
+            (resumed_line(3, None, "kim", "c", 6.0, two), ("c", ("2b", {"base": "2b"}))),
+            (taken_line("a", 7.0), ("a", ("2b", {"base": "2b"}))),
+        ]
+        packed = [pack_line(line) for line, _ in lines]
+        before = ENDED
+        for number, (_, standing) in enumerate(lines):
+            self.assertEqual(standing_of(packed[: number + 1]), standing)
+            if before is not ENDED:
+                self.assertEqual(standing_of(packed[number : number + 1], before), standing)
+            before = standing
+        self.assertEqual(standing_of([*packed, b"?"]), ENDED)
 
 
 class TakeoverTests(SynchronousTestCase):

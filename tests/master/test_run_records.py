@@ -141,6 +141,19 @@ class DiskTests(SynchronousTestCase):
         self.assertEqual(disk.unfinished(), {})
         self.assertEqual(len(read), 202)
 
+    def test_reads_of_resumed(self) -> None:
+        """A run that has ended and is resumed holds again what it read from its beginning."""
+        disk = self.opened()
+        about = {"generation": "1a", "trees": {"base": "1a"}}
+        again = words.resumed_line(2, None, "kim", "a", 4.0)
+        self.took(disk, 0, words.pack_line(words.begun_line("a", 1.0, about)))
+        self.assertEqual(disk.reads(), {"1a": {"base": "1a"}})
+        self.took(disk, 1, ENDED)
+        self.assertEqual(disk.reads(), {})
+        self.took(disk, 2, words.pack_line(again))
+
+        self.assertEqual(disk.reads(), {"1a": {"base": "1a"}})
+
     @given(
         st.lists(
             st.tuples(st.integers(0, 9), st.lists(st.sampled_from(MORE), max_size=4), st.booleans())

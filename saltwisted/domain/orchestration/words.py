@@ -534,10 +534,11 @@ def standing_of(lines: Sequence[bytes], before: Standing = ENDED) -> Standing:
         if what in ("begun", "taken", "resumed") and not is_found:
             holder, is_found = str(line.get("node", "")), True
         found = line.get("run") if what == "begun" else line
-        if what in ("begun", "resumed") and isinstance(found, Mapping):
-            trees = found.get("trees")
-            name = str(found.get("generation") or "")
-            return holder, (name, trees if isinstance(trees, Mapping) else {})
+        said: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
+        name, trees = said.get("generation"), said.get("trees")
+        # One that was resumed without a word about it reads what it read before
+        if what == "begun" or (what == "resumed" and isinstance(name, str)):
+            return holder, (str(name or ""), trees if isinstance(trees, Mapping) else {})
     return holder, reads
 
 

@@ -114,9 +114,6 @@ class RunDisk:
         """Generation to trees of the runs that have not ended, by what this disk has."""
         return dict(reads for reads in self._reads.values() if reads[0])
 
-    def _standing(self, jid: str) -> Standing:
-        return (self._open[jid], self._reads[jid]) if jid in self._open else ENDED
-
     def _holds(self, jid: str, standing: Standing) -> None:
         node, reads = standing
         if node is None:
@@ -181,11 +178,12 @@ class RunDisk:
         count = len(self.keeper.record(sent.jid).lines)
         reply, puts = self.keeper.take(sent)
         for put in puts:
-            # Of a long run only what is new is read
-            new = put.at and put.at == count
-            known = self._standing(sent.jid) if new else ENDED
-            lines = put.lines if new else self.keeper.record(sent.jid).lines
-            self._holds(sent.jid, standing_of(lines, known))
+            # Of a long run that goes on only what is new is read
+            if put.at and put.at == count and sent.jid in self._open:
+                known = self._open[sent.jid], self._reads[sent.jid]
+                self._holds(sent.jid, standing_of(put.lines, known))
+            else:
+                self._holds(sent.jid, standing_of(self.keeper.record(sent.jid).lines))
         await self.keep(sent.jid, puts)
         if puts:
             for receiver in self._receivers:
