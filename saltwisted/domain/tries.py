@@ -42,6 +42,8 @@ LEAST = 1.0
 """Seconds that a refusal takes at least."""
 MOST = 10.0
 """Seconds that a refusal is made to take at most."""
+SPREAD = 0.25
+"""What dice add to that time at most, as a part of it."""
 WINDOW = 300.0
 """Seconds for which a slow judgement counts, at least; at most twice as long."""
 
@@ -168,6 +170,9 @@ class Slowness:
     All refusals at a time take equally long, whatever was wrong: as long as the slowest check of
     the last five minutes, so that existing users cannot be told from others. After one slow answer,
     the time comes down again by itself.
+
+    Dice add up to a quarter, as stock's do: a hundred that were refused together must not all come
+    again in the same moment, where a good login would stand behind them.
     """
 
     _since: float = 0.0
@@ -179,10 +184,14 @@ class Slowness:
         self._turn(now)
         self._now = max(self._now, took)
 
-    def seconds(self, now: float) -> float:
-        """What a refusal takes."""
+    def seconds(self, now: float, dice: float) -> float:
+        """
+        What a refusal takes.
+
+        @param dice: from 0 to 1; it knows nothing of what was wrong.
+        """
         self._turn(now)
-        return min(MOST, max(LEAST, self._now, self._before))
+        return min(MOST, max(LEAST, self._now, self._before)) * (1 + dice * SPREAD)
 
     def _turn(self, now: float) -> None:
         passed = now - self._since

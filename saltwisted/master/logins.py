@@ -295,7 +295,8 @@ class Logins:
         self._refuse("eauth", name, source)
         # Only refused callers wait here, not those whose turn comes after
         now = self._clock.seconds()
-        left = verdict.began + self._slowness.seconds(now) - now
+        dice = int.from_bytes(self._entropy(4), "big") / 0xFFFFFFFF
+        left = verdict.began + self._slowness.seconds(now, dice) - now
         if left > 0:
             await deferLater(self._clock, left)
         raise NotProven("eauth", name, verdict.unasked)

@@ -182,13 +182,20 @@ class SlownessTests(SynchronousTestCase):
     def test_slowest_of_late(self) -> None:
         """At least a second, at most ten; the slowest judgement counts five minutes, then falls."""
         slowness = Slowness()
-        self.assertEqual(slowness.seconds(1000.0), LEAST)
+        self.assertEqual(slowness.seconds(1000.0, 0.0), LEAST)
         slowness.judged(3.0, 1001.0)
         slowness.judged(2.0, 1002.0)
-        self.assertEqual(slowness.seconds(1002.0), 3.0)
+        self.assertEqual(slowness.seconds(1002.0, 0.0), 3.0)
         slowness.judged(60.0, 1003.0)
-        self.assertEqual(slowness.seconds(1003.0), MOST)
-        self.assertEqual(slowness.seconds(1003.0 + WINDOW - 5), MOST)
+        self.assertEqual(slowness.seconds(1003.0, 0.0), MOST)
+        self.assertEqual(slowness.seconds(1003.0 + WINDOW - 5, 0.0), MOST)
         slowness.judged(2.0, 1004.0 + WINDOW)
-        self.assertEqual(slowness.seconds(1005.0 + 2 * WINDOW), 2.0)
-        self.assertEqual(slowness.seconds(1003.0 + 9 * WINDOW), LEAST)
+        self.assertEqual(slowness.seconds(1005.0 + 2 * WINDOW, 0.0), 2.0)
+        self.assertEqual(slowness.seconds(1003.0 + 9 * WINDOW, 0.0), LEAST)
+
+    def test_dice(self) -> None:
+        """Dice add up to a quarter, so that those who were refused together come back apart."""
+        slowness = Slowness()
+        slowness.judged(4.0, 1000.0)
+        self.assertEqual(slowness.seconds(1000.0, 0.5), 4.5)
+        self.assertEqual(slowness.seconds(1000.0, 1.0), 5.0)

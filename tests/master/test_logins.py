@@ -5,6 +5,8 @@ Logins on a whole master: passwords, tokens, what they allow, and what strangers
 from __future__ import annotations
 
 import os
+import random
+from collections import Counter
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -12,6 +14,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import LogEvent, formatEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.domain import tries
 from saltwisted.domain.tries import AT_ONCE, IN_ALL, LANE, WINDOW
 from saltwisted.errors import RemoteError
 from saltwisted.master import logins as logins_module
@@ -153,6 +156,7 @@ class LoginTests(SynchronousTestCase):
 
     def test_refusals_look_alike(self) -> None:
         """Wrong password, unknown user, unknown backend: the same words, after about a second."""
+        self.patch(tries, "SPREAD", 0.0)
         told = set()
         for changes in (
             {"password": "wrong"},
@@ -245,6 +249,7 @@ class LoginTests(SynchronousTestCase):
 
     def test_T_EAUTH_4_time(self) -> None:
         """T-EAUTH-4: a refusal takes as long as the slowest judgement of late, and no longer."""
+        self.patch(tries, "SPREAD", 0.0)
         quick = [
             self.refusal_time(username=name, password="wrong")[0] for name in ("fred", "nobody")
         ]
@@ -270,6 +275,21 @@ class LoginTests(SynchronousTestCase):
 
         self.rig.clock.advance(2 * WINDOW)
         self.assertEqual(round(self.refusal_time(username="nobody")[0], 1), 1.0, "forgotten")
+
+    def test_apart(self) -> None:
+        """Logins without a password that came together are not refused in one moment."""
+        self.rig.ctx.logins._entropy = random.Random(7).randbytes
+        came: list[float] = []
+        for _ in range(100):
+            call = self.ask("mk_token", eauth="file", username="fred")
+            call.addErrback(lambda _: came.append(self.rig.clock.seconds()))
+        before = self.rig.clock.seconds()
+        self.rig.clock.pump([0.01] * 130)
+
+        self.assertEqual(len(came), 100)
+        moments = Counter(round(each - before, 2) for each in came)
+        self.assertTrue(all(0.99 < each < 1.27 for each in moments), moments)
+        self.assertLess(max(moments.values()), 20, moments)
 
     def test_T_EAUTH_4_nobody_waits(self) -> None:
         """T-EAUTH-4: however long refusals take, the right password waits for none of them."""
