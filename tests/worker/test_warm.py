@@ -66,6 +66,20 @@ class EndTests(SynchronousTestCase):
         self.assertEqual(self.ended(), (0, b""))
 
 
+class LightTests(SynchronousTestCase):
+    """What a parent is before anybody has asked it for a child."""
+
+    def test_imports(self) -> None:
+        """It has imported nothing that only children need: every daemon at rest has one."""
+        code = "import sys, saltwisted.worker.process.warm; print(*sys.modules)"
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        said = subprocess.run(
+            [sys.executable, "-P", "-S", "-c", code], env=env, capture_output=True, check=True
+        )
+        loaded = {name.partition(".")[0] for name in said.stdout.decode().split()}
+        self.assertEqual(loaded & {"attr", "ctypes", "inspect", "logging", "typing", "yaml"}, set())
+
+
 QUICK = (
     "import sys; from saltwisted.worker.process import warm;"
     " warm.GRACE = 0.2; warm.main(sys.argv[1:])"

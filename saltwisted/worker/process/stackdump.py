@@ -3,25 +3,25 @@ SIGUSR1 and SIGUSR2 as in Salt: the present stack of the process, and a profile.
 
 Neither ends anything: not the daemon, and not its workers, which C{systemctl kill} reaches too. The
 handlers run between two steps of Python, even if the process is caught in a loop: that is their
-purpose. The form of the dump and the names of files are those of Salt's C{salt/utils/debug.py}.
+purpose. Each warm parent has this module, so what only the handlers need is imported when they run.
+The form of the dump and the names of files are those of Salt's C{salt/utils/debug.py}.
 """
 
 from __future__ import annotations
 
-import importlib
 import os
 import signal
 import sys
-import tempfile
-import threading
 import time
-import traceback
-from collections.abc import Callable
-from types import FrameType
-from typing import Any, TextIO
 
-Tell = Callable[[str], object]
-"""Takes one line for the log; it must be safe to call within a signal handler."""
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+    from typing import Any, TextIO
+
+    Tell = Callable[[str], object]
+    """Takes one line for the log; it must be safe to call within a signal handler."""
 
 
 def install(tell: Tell = lambda line: None) -> None:
@@ -46,6 +46,9 @@ def dump(frame: FrameType | None, tell: Tell) -> None:
 
 
 def _write(frame: FrameType | None, stream: TextIO) -> None:
+    import threading
+    import traceback
+
     stream.write("======== Salt Debug Stack Trace =========\n")
     traceback.print_stack(frame, file=stream)
     names = {thread.ident: thread.name for thread in threading.enumerate()}
@@ -62,6 +65,8 @@ def _fresh_file(start: str, end: str) -> tuple[str, int]:
 
     @return: its path and an open descriptor.
     """
+    import tempfile
+
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     for middle in ("", f"-{os.getpid()}", f"-{os.getpid()}-{os.urandom(4).hex()}"):
         path = os.path.join(tempfile.gettempdir(), start + middle + end)
@@ -74,6 +79,8 @@ def _fresh_file(start: str, end: str) -> tuple[str, int]:
 
 def profile(tell: Tell) -> None:
     """Start yappi, or stop it and keep what it has found; nothing where it is not installed."""
+    import importlib
+
     try:
         yappi: Any = importlib.import_module("yappi")
     except ImportError:

@@ -1,5 +1,9 @@
 """
-The warm parent: a small process that has imported everything and forks one child per job.
+The warm parent: a small process that forks one child per job, each with everything imported.
+
+It imports what the children of an entry need when the first of them is asked for: until then it is
+little more than Python itself, and this module imports little. What a child does is
+L{saltwisted.worker.process.child}.
 
 A daemon starts it by L{exec_warm_parent} before its reactor runs, and again if it dies. From then
 on they share one stream socket. Its messages are a four-byte length and a msgpack map; the
@@ -17,12 +21,11 @@ C{waitpid} gives it) and C{{"is": "failed", "n", "reason"}} when there was no fo
 daemon goes away the parent ends. Children with jobs stay; all others have nobody to answer to, and
 are killed if they do not see that themselves (L{GRACE}).
 
-The daemon's side is C{transports.workers}; what a child does is L{saltwisted.worker.process.main}.
+The daemon's side is C{transports.workers}.
 """
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import os
 import select
@@ -31,19 +34,22 @@ import socket
 import struct
 import sys
 import time
-import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
-from typing import Any, NoReturn
 
 import msgpack
-from attrs import frozen
 
 import saltwisted
-from saltwisted.errors import TransportClosed
-from saltwisted.worker.control import ControlClient
 from saltwisted.worker.process import stackdump
+
+TYPE_CHECKING = False
+"""As C{typing} has it, which takes half a mebibyte."""
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+    Known = Mapping[str, Any]
+else:
+    Known = Mapping
 
 ENTRIES = frozenset(
     {
@@ -72,11 +78,14 @@ OUTLIVE = frozenset(
 GRACE = 5.0
 """Seconds that any other child has to end after its daemon; in a loop it would never look."""
 
+CHILD = "saltwisted.worker.process.child"
+"""What every child needs; imported when the first of them is asked for."""
+
 _HEAD = struct.Struct(">I")
 _CHUNK = 1 << 18
 
 
-class Facts(Mapping[str, Any]):
+class Facts(Known):
     """
     What every child of a warm parent knows, by name; unpacked when a child first needs it.
 
@@ -114,10 +123,6 @@ class Facts(Mapping[str, Any]):
         return len(self._values) + len(self._packed)
 
 
-Entry = Callable[[Any, ControlClient, Facts], Any]
-
-
-@frozen
 class Warm:
     """
     A warm parent, as the daemon holds it.
@@ -126,8 +131,11 @@ class Warm:
     @ivar sock: the daemon's end, non-blocking.
     """
 
-    pid: int
-    sock: socket.socket
+    __slots__ = ("pid", "sock")
+
+    def __init__(self, pid: int, sock: socket.socket) -> None:
+        self.pid = pid
+        self.sock = sock
 
 
 def pack(value: Any) -> bytes:
@@ -226,7 +234,8 @@ def _become(link: socket.socket, preload: Iterable[str]) -> NoReturn:
             modulefiles.preload([module], kind)
         else:
             import_module(name)
-    _settle()
+    if preload:
+        _settle()
     gc.enable()
     WarmParent(link).serve()
 
@@ -236,6 +245,8 @@ def _settle() -> None:
     What was imported stays as it is: children share it. What importing has left over is given back,
     some two mebibytes that each child would have as well.
     """
+    import ctypes
+
     gc.collect()
     gc.freeze()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
@@ -349,7 +360,8 @@ class WarmParent:
             status = 70
             try:
                 self._leave()
-                status = _child(message, descriptor, self._facts)
+                run = import_module(CHILD).run
+                status = run(message, socket.socket(fileno=descriptor), self._facts)
             except BaseException as error:
                 status = _status_of(error)
             finally:
@@ -372,9 +384,10 @@ class WarmParent:
             return
         self._prepared.add(entry)
         module = entry.partition(":")[0]
-        if module in sys.modules:
+        if module in sys.modules and CHILD in sys.modules:
             return
         try:
+            import_module(CHILD)
             prepare = getattr(import_module(module), "prepare", None)
             if prepare is not None:
                 prepare()
@@ -417,8 +430,10 @@ class WarmParent:
             if pid in self._bound and ended.si_code != os.CLD_EXITED:
                 # It was killed, and could not end what it had started. As long as nobody has waited
                 # for it, this is its group and no other's
-                with suppress(ProcessLookupError, PermissionError):
+                try:
                     os.killpg(pid, signal.SIGKILL)
+                except (ProcessLookupError, PermissionError):
+                    pass
             _, status = os.waitpid(pid, 0)
             self._bound.discard(pid)
             number = self._children.pop(pid, None)
@@ -467,6 +482,10 @@ def _see_off(left: dict[int, int]) -> None:
 
 def _status_of(error: BaseException) -> int:
     """The exit status of a child that failed; its reason goes to stderr, which is the log's."""
+    import traceback
+
+    from saltwisted.errors import TransportClosed
+
     if isinstance(error, TransportClosed):
         return 75  # the daemon has stopped, or wants nothing any more: that is not a failure
     traceback.print_exception(error)
@@ -479,55 +498,3 @@ def _flush() -> None:
             stream.flush()
         except (OSError, ValueError):
             pass
-
-
-def _child(message: dict[str, Any], descriptor: int, facts: Facts) -> int:
-    """Call the entry; the exit status."""
-    module, _, function = message["entry"].partition(":")
-    entry: Entry = getattr(import_module(module), function)
-    client = ControlClient(sock=socket.socket(fileno=descriptor))
-    payload = unpack(message["payload"])
-    if message.get("pooled"):
-        return serve_calls(entry, client, facts)
-    entry(payload, client, facts)
-    return 0
-
-
-def serve_calls(entry: Entry, client: ControlClient, facts: Facts) -> int:
-    """
-    A pooled child: ask for work, do it, hand in the result with the next question.
-
-    The operation C{work} answers with a packed payload, or C{None} for the end.
-    """
-    from saltwisted.errors import SaltwistedError, TransportClosed
-    from saltwisted.worker.process import asbefore
-
-    result: dict[str, Any] = {}
-    before = asbefore.AsBefore()
-    asbefore.watching[:] = [before, asbefore.Told(client)]
-    while True:
-        try:
-            payload = client.call_within(None, "work", **result)
-        except TransportClosed:
-            return 0
-        if payload is None:
-            return 0
-        try:
-            try:
-                result = {"value": entry(unpack(payload), client, facts)}
-            finally:
-                before.put_back()
-        except MemoryError:
-            raise
-        except Exception as error:
-            known = isinstance(error, SaltwistedError) or hasattr(error, "strerror")
-            result = {
-                "error": {
-                    "name": type(error).__name__,
-                    "message": str(error),
-                    "details": None if known else traceback.format_exc(),
-                }
-            }
-        harm = before.harm()
-        if harm:
-            result["harm"] = harm
