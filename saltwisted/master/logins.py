@@ -193,10 +193,7 @@ class Logins:
         @raises NotProven: it is not a known user.
         """
         if "token" in given:
-            await self.tokens.fresh()
-            token = self.token(given["token"])
-            if token is not None:
-                token = await self._as_now(token)
+            token = await self.known(given["token"])
             if token is None:
                 self._refuse("token", "", source)
                 raise NotProven("token", "UNKNOWN")
@@ -217,10 +214,14 @@ class Logins:
             return None
         return found
 
-    async def known(self, word: str) -> Token | None:
-        """What a token stands for, if it is good, also by what other nodes know."""
+    async def known(self, word: Any) -> Token | None:
+        """
+        What a token stands for, if it is good, also by what other nodes know: its user, with the
+        groups of now.
+        """
         await self.tokens.fresh()
-        return self.token(word)
+        token = self.token(word)
+        return token and await self._as_now(token)
 
     def permissions(self, token: Token) -> Sequence[Any]:
         """The rules of a token's user, as a login by HTTP shows them."""

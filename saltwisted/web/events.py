@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from typing import Any, Protocol
 
 from attrs import define, field
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IPushProducer
-from twisted.internet.task import LoopingCall
+from twisted.internet.task import LoopingCall, deferLater
 from twisted.logger import Logger
 from zope.interface import implementer
 
@@ -112,6 +112,8 @@ class Hub:
         self._queued = 0
         self._working: Iterator[None] | None = None
         self._call: Any = None
+        self._judged: set[Listener] = set()
+        self._pause: Deferred[None] = succeed(None)
         self._looking = LoopingCall(self._look)
         self._looking.clock = reactor
         self._unsubscribe: Callable[[], None] = lambda: None
@@ -126,6 +128,7 @@ class Hub:
         self._unsubscribe()
         if self._looking.running:
             self._looking.stop()
+        self._pause.cancel()
         if self._call is not None:
             self._call.cancel()
             self._call = None
@@ -243,19 +246,35 @@ class Hub:
         return Deferred.fromCoroutine(self._look_at_all())
 
     async def _look_at_all(self) -> None:
-        for listener in list(self._listeners):
-            try:
-                eyes = await listener.look()
-            except Exception:
-                self.log.failure("the rights of a listener could not be checked")
-                eyes = None
-            if listener not in self._listeners:
-                continue
-            if eyes is None:
-                self.remove(listener)
-                listener.line.end()
-            else:
-                listener.eyes = eyes
+        """
+        Judge all, some in each turn of the reactor. Nobody waits for another's directory, and no
+        directory is asked again before it has answered.
+        """
+        waiting = [each for each in self._listeners if each not in self._judged]
+        while waiting:
+            for listener in waiting[:AT_ONCE]:
+                let_go(self._judge(listener), self.log, "a listener is no longer judged")
+            del waiting[:AT_ONCE]
+            if waiting:
+                self._pause = deferLater(self._reactor, 0)
+                await self._pause
+
+    async def _judge(self, listener: Listener) -> None:
+        self._judged.add(listener)
+        try:
+            eyes = await listener.look()
+        except Exception:
+            self.log.failure("the rights of a listener could not be checked")
+            eyes = None
+        finally:
+            self._judged.discard(listener)
+        if listener not in self._listeners:
+            return
+        if eyes is None:
+            self.remove(listener)
+            listener.line.end()
+        else:
+            listener.eyes = eyes
 
 
 @implementer(IPushProducer)

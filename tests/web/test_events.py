@@ -15,7 +15,7 @@ from twisted.logger import LogEvent, formatEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.web import events as events_module
-from saltwisted.web.events import CHECK, OF_ONE, SLICE, UNREAD, UNREAD_EVENTS, Outlet
+from saltwisted.web.events import AT_ONCE, CHECK, OF_ONE, SLICE, UNREAD, UNREAD_EVENTS, Outlet
 from tests.web import rig
 from tests.web.calls import RULES
 from tests.web.rig import ApiRig, Connection
@@ -326,6 +326,35 @@ class LimitTests(EventsTestCase):
         found = events_of(connection.transport.value())[-2]["data"]["return"]
         self.assertEqual(found, data["return"])
         self.assertGreater(len(connection.transport.value()), before)
+
+    def test_judged_in_turns(self) -> None:
+        """Very many listeners are judged a few in one turn of the reactor, all in one round."""
+        api = self.made()
+        (hub,) = api.api.beside
+        for _ in range(60):
+            self.listen(api)
+        looks: list[int] = [0]
+        for listener in hub._listeners:
+            look = listener.look
+
+            def counted(look: Any = look) -> Any:
+                looks[-1] += 1
+                return look()
+
+            listener.look = counted
+        later = api.rig.clock.callLater
+
+        def next_turn(seconds: float, *args: Any, **more: Any) -> Any:
+            if not seconds:
+                looks.append(0)
+            return later(seconds, *args, **more)
+
+        self.patch(api.rig.clock, "callLater", next_turn)
+        api.rig.clock.advance(CHECK)
+        api.rig.clock.advance(0)
+
+        self.assertEqual(sum(looks), 60)
+        self.assertLessEqual(max(looks), AT_ONCE)
 
     def test_made_once(self) -> None:
         """However many listen, an event is made into JSON once."""
