@@ -13,8 +13,9 @@ from twisted.internet.error import AlreadyCalled
 
 from saltwisted.domain.api import lowstate
 from saltwisted.domain.api.lowstate import Work
-from saltwisted.domain.api.problems import Problem
+from saltwisted.domain.api.problems import Problem, problem_of
 from saltwisted.domain.operations.table import Caller, Stream
+from saltwisted.errors import DeniedError, RemoteError, SaltwistedError, StoreError
 from saltwisted.web.turns import Turns
 
 DOOR = "the HTTP API"
@@ -51,6 +52,20 @@ class Done:
 
     values: list[Any] = field(factory=list)
     silent: list[str] = field(factory=list)
+
+
+class Unfinished(SaltwistedError):
+    """
+    The master could not do all chunks of a request, through no fault of the client's.
+
+    @ivar done: the results of those that were done, of which there are some.
+    @ivar problem: what became of the next one.
+    """
+
+    def __init__(self, done: list[Done], problem: Problem) -> None:
+        super().__init__(problem.message)
+        self.done = done
+        self.problem = problem
 
 
 async def _nothing(item: Any) -> None:
@@ -92,6 +107,7 @@ class Chunks:
         @param client: which client, whatever the chunks say.
         @raises Problem: one is wrong; then none is begun.
         @raises RemoteError: the master refuses or fails one.
+        @raises Unfinished: it fails one, and has done others.
         """
         config = self._config
         works = await self._turns.all(
@@ -103,7 +119,16 @@ class Chunks:
             )
             for chunk in chunks
         )
-        return [await self._do(work, source) for work in works]
+        done: list[Done] = []
+        for work in works:
+            try:
+                done.append(await self._do(work, source))
+            except (Problem, RemoteError, DeniedError, StoreError) as error:
+                problem = problem_of(error)
+                if done and problem.status >= 500:
+                    raise Unfinished(done, problem) from error
+                raise
+        return done
 
     async def _do(self, work: Work, source: str) -> Done:
         caller = Caller(source=source, door=DOOR, proof=work.proof)

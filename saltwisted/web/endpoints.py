@@ -9,6 +9,8 @@ import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from attrs import evolve
+
 from saltwisted.config.api import ApiOptions
 from saltwisted.domain.api import bodies
 from saltwisted.domain.api.lowstate import CLIENTS, token_word
@@ -17,7 +19,7 @@ from saltwisted.domain.api.problems import NO_RIGHT, Problem
 from saltwisted.domain.eauth import Token
 from saltwisted.domain.operations.table import Caller
 from saltwisted.errors import RemoteError
-from saltwisted.web.chunks import DOOR, Chunks, Done, Operations
+from saltwisted.web.chunks import DOOR, Chunks, Done, Operations, Unfinished
 from saltwisted.web.cookies import SESSION, cookie
 from saltwisted.web.exchange import Answer, Endpoint, Exchange
 from saltwisted.web.site import Sessions, api_acl_allows
@@ -89,14 +91,22 @@ class Endpoints:
     async def low(self, exchange: Exchange) -> Answer:
         """C{POST /}."""
         chunks = bodies.low_state(exchange.body.value)
-        return whole(await self._chunks.all(chunks, exchange.address, exchange.who.word))
+        return await self._shown(chunks, exchange, exchange.who.word)
 
     async def run(self, exchange: Exchange) -> Answer:
         """C{POST /run}: each chunk says who sends it."""
         chunks = bodies.low_state(exchange.body.value)
         await self._check_users(chunks, exchange)
-        proven = with_bearer(chunks, exchange)
-        return whole(await self._chunks.all(proven, exchange.address))
+        return await self._shown(with_bearer(chunks, exchange), exchange)
+
+    async def _shown(
+        self, chunks: Sequence[Mapping[str, Any]], exchange: Exchange, word: str = ""
+    ) -> Answer:
+        """The results of chunks: of all, or of those before one that the master could not do."""
+        try:
+            return whole(await self._chunks.all(chunks, exchange.address, word))
+        except Unfinished as unfinished:
+            return partial(whole(unfinished.done), unfinished.problem, exchange)
 
     async def minions(self, exchange: Exchange) -> Answer:
         """C{GET /minions}, C{GET /minions/ID}, C{GET /minions?mid=ID}."""
@@ -108,12 +118,12 @@ class Endpoints:
         """C{POST /minions}: publish, and do not wait."""
         only_whole(exchange)
         chunks = bodies.low_state(exchange.body.value)
-        done = await self._chunks.all(
-            chunks, exchange.address, exchange.who.word, client="local_async"
-        )
-        jobs = [value for each in done for value in each.values]
-        links = [{"href": f"/jobs/{job['jid']}"} for job in jobs if job]
-        return Answer(value={"return": jobs, "_links": {"jobs": links}}, status=202)
+        word = exchange.who.word
+        try:
+            done = await self._chunks.all(chunks, exchange.address, word, client="local_async")
+        except Unfinished as unfinished:
+            return partial(published(unfinished.done), unfinished.problem, exchange)
+        return published(done)
 
     async def jobs(self, exchange: Exchange) -> Answer:
         """C{GET /jobs}, C{GET /jobs/JID}, C{GET /jobs?jid=JID}."""
@@ -318,6 +328,20 @@ def whole(done: Sequence[Done]) -> Answer:
     if any(each.silent for each in done):
         value["missing"] = [each.silent for each in done]
     return Answer(value=value)
+
+
+def published(done: Sequence[Done]) -> Answer:
+    """Jobs that are on their way, with where their results will be."""
+    jobs = [value for each in done for value in each.values]
+    links = [{"href": f"/jobs/{job['jid']}"} for job in jobs if job]
+    return Answer(value={"return": jobs, "_links": {"jobs": links}}, status=202)
+
+
+def partial(answer: Answer, problem: Problem, exchange: Exchange) -> Answer:
+    """An answer with the results that there are, and why there are no more."""
+    exchange.answer_headers.update(problem.headers)
+    value = {"status": problem.status, "error": problem.message, **answer.value}
+    return evolve(answer, value=value, status=problem.status, error=problem.message)
 
 
 def tar_of(pair: Mapping[str, Any]) -> bytes:

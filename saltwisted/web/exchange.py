@@ -79,12 +79,14 @@ class Answer:
     """
     @ivar value: shown in the format that the client accepts.
     @ivar content: bytes instead, of C{content_type}.
+    @ivar error: what the log says of an answer that has a status of 500 or more.
     """
 
     value: Any = field(default=None, repr=False)
     status: int = 200
     content: bytes | None = field(default=None, repr=False)
     content_type: str = ""
+    error: str = ""
 
 
 STREAMED = Answer()

@@ -27,7 +27,7 @@ from saltwisted.domain.api.compressing import compressed, is_compressed, takes_g
 from saltwisted.domain.api.packing import packed
 from saltwisted.domain.api.parcels import Unpacking
 from saltwisted.domain.api.pieces import NotJson, pieces, room_after
-from saltwisted.domain.api.problems import NO_RIGHT, Problem, of_remote, page
+from saltwisted.domain.api.problems import NO_RIGHT, Problem, page, problem_of
 from saltwisted.domain.eauth import Token
 from saltwisted.errors import DeniedError, RemoteError, StoreError
 from saltwisted.transports.deferreds import let_go
@@ -58,7 +58,10 @@ class Sessions(Protocol):
     """Who has logged in; see L{saltwisted.master.logins.Logins}."""
 
     async def known(self, word: str) -> Token | None:
-        """What a token stands for, if it is good, also by what other nodes know."""
+        """
+        What a token stands for, if it is good, also by what other nodes know: its user, with the
+        groups of now.
+        """
 
     async def delete_token(self, token: Any) -> bool:
         """End a token."""
@@ -181,6 +184,8 @@ class Site:
                 content, content_type = [answer.content], answer.content_type
             else:
                 content, content_type = await self._shown(answer.value, form), form
+            if answer.error and self._wrong is not None:
+                self._wrong(request, answer.status, answer.error, "")
             self._send(request, exchange, answer.status, content_type, content)
         except CancelledError:
             if not self._stopping:
@@ -188,14 +193,8 @@ class Site:
                 raise
             problem = Problem(503, "The master stops", {"Retry-After": "5"})
             self._tell(request, exchange, problem)
-        except Problem as problem:
-            self._tell(request, exchange, problem)
-        except RemoteError as error:
-            self._tell(request, exchange, of_remote(error))
-        except DeniedError as error:
-            self._tell(request, exchange, Problem(401, str(error)))
-        except StoreError as error:
-            self._tell(request, exchange, Problem(503, str(error), {"Retry-After": "5"}))
+        except (Problem, RemoteError, DeniedError, StoreError) as error:
+            self._tell(request, exchange, problem_of(error))
         except Exception:
             self._counters["api:failed"] += 1
             self.log.failure("{path} could not be answered", path=exchange.path[:200])

@@ -12,10 +12,12 @@ import importlib
 import importlib.util
 import re
 import shlex
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import yaml
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cli.complete import parser_of
@@ -120,6 +122,24 @@ class PageTests(SynchronousTestCase):
             maker(script).page().splitlines(),
             f"run: python docs/{script} > docs/{page}",
         )
+
+    def test_yaml(self) -> None:
+        """Each block of YAML can be read, unless a template makes it YAML first."""
+        wrong = []
+        seen = 0
+        for page in PAGES:
+            for block in re.findall(r"```yaml[^\n]*\n(.*?)```", page.read_text(), re.S):
+                seen += 1
+                try:
+                    found = yaml.safe_load(textwrap.dedent(block))
+                except yaml.YAMLError as error:
+                    if not re.search(r"{{|{%", block):
+                        wrong.append(f"{page.name}: {error}\n{block}")
+                else:
+                    self.assertIsInstance(found, (dict, list), f"{page.name}: {block}")
+
+        self.assertEqual(wrong, [])
+        self.assertGreater(seen, 25)
 
     def test_options_page(self) -> None:
         """C{docs/options.md} is what C{docs/make_options.py} writes."""

@@ -41,6 +41,49 @@ class GreedyTests(SynchronousTestCase):
         self.assertEqual(ended[-1][0][-4:], "/ret")
         self.assertTrue(ended[-1][1]["success"])
 
+    def test_what_arrived(self) -> None:
+        """
+        If a later one of several chunks takes too long, or the disk refuses it, the answer has what
+        arrived (pains-next 2.7): one result for each chunk that was done, and why there is no more.
+        """
+        connection = self.api.open(
+            "POST", "/", [PING, {**SLEEP, "timeout": 5}, PING], token=self.token
+        )
+        self.api.answer(True, 0)
+        self.api.wait(30)
+        (reply,) = connection.replies
+        self.assertEqual((reply.status, reply.headers["content-type"]), (504, ["application/json"]))
+        self.assertEqual(reply.json["status"], 504)
+        self.assertEqual(reply.json["error"], "'test.sleep' did not end in time")
+        (shown,) = reply.json["return"]
+        self.assertIs(shown["api-00000"], True)
+        self.assertEqual(reply.json["missing"], [["api-00001"]])
+        pings = [job for job in self.api.rig.published_jobs() if job["fun"] == "test.ping"]
+        self.assertEqual(len(pings), 1)
+
+        store, save = self.api.rig.jobs, self.api.rig.jobs.save_job
+
+        def last(*args: Any, **more: Any) -> Any:
+            saved = save(*args, **more)
+            store.full = True
+            return saved
+
+        self.patch(store, "save_job", last)
+        reply = self.api.ask("POST", "/minions", [PING, PING], token=self.token)
+        self.assertEqual((reply.status, reply.headers["retry-after"]), (503, ["5"]))
+        (job,) = reply.json["return"]
+        self.assertEqual(reply.json["_links"], {"jobs": [{"href": f"/jobs/{job['jid']}"}]})
+
+    def test_refused_later(self) -> None:
+        """What a later chunk may not do is refused in stock's way, whatever arrived before."""
+        reader = self.api.login("reader")
+        connection = self.api.open("POST", "/", [PING, {**PING, "fun": "cmd.run"}], token=reader)
+        self.api.answer(True, 0, 1)
+        self.api.wait(0.1)
+        (reply,) = connection.replies
+        self.assertEqual(reply.status, 401)
+        self.assertIn("<h2>401 Unauthorized</h2>", reply.text)
+
     def test_usual_patience(self) -> None:
         """Without a C{timeout} of its own a request waits for C{rest_timeout}."""
         connection = self.api.open("POST", "/", [SLEEP], token=self.token)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping
 
-from saltwisted.errors import RemoteError, SaltwistedError
+from saltwisted.errors import DeniedError, RemoteError, SaltwistedError, StoreError
 
 PHRASES: Mapping[int, str] = {
     200: "OK",
@@ -93,6 +93,17 @@ def page(status: int, message: str, trace: str = "") -> bytes:
         status=status_line(status), message=html.escape(message, quote=False), trace=shown
     )
     return text.encode("utf-8", "replace")
+
+
+def problem_of(error: Problem | RemoteError | DeniedError | StoreError) -> Problem:
+    """What was refused or failed, as an answer."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, RemoteError):
+        return of_remote(error)
+    if isinstance(error, StoreError):
+        return Problem(503, str(error), {"Retry-After": "5"})
+    return Problem(401, str(error))
 
 
 def of_remote(error: RemoteError) -> Problem:
