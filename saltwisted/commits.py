@@ -158,6 +158,9 @@ class ICommitViews(Protocol):
         @raises DeniedError: it matches several, or may not be served.
         """
 
+    def written(self) -> Awaitable[None]:
+        """Wait until what is known now is on the disk: another life knows it, too."""
+
     def was_served(self, digest: bytes) -> bool:
         """Whether it has only commits that were fetched and served as they are."""
 
@@ -171,7 +174,11 @@ class ICommitViews(Protocol):
         """Repository, by its name on all nodes, to C{refs} and C{base}; plain data."""
 
     def learn(self, digest: bytes, content: Mapping[str, Any]) -> None:
-        """Another node has described it, and all of its objects are here now."""
+        """
+        Another node has described it, and all of its objects are here now.
+
+        @raises NotKept: a commit that it names is not here.
+        """
 
     def log_rows(self, most: int) -> list[dict[str, Any]]:
         """The generations that are kept, the newest first, for display."""

@@ -154,6 +154,8 @@ class CommitPins:
         """A generation by its name, or by a commit that it had."""
         check_reads(fun, generation)
         view = self._chosen[jid] = self.earlier.find(generation)
+        # The record of the job has its name; what that means is to be known after a restart, too
+        await self.earlier.written()
         return self._pins.others(minions, {GIT: view.digest}, self._seconds())
 
     def facts(self, jid: str, fun: Any) -> Mapping[str, Any]:

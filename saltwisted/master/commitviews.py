@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from attrs import evolve
+from twisted.internet.defer import Deferred
 
 from saltwisted.domain.git.mapping import Tip
 from saltwisted.domain.roots.manifest import name_of
-from saltwisted.errors import DeniedError
+from saltwisted.errors import DeniedError, NotKept
 from saltwisted.master.commitpins import commits, keep
 from saltwisted.master.earliercommits import EarlierCommits, with_base
 from saltwisted.master.gitcopies import Copies
@@ -66,6 +67,10 @@ class CommitViews:
         self._keep(view.digest, view)
         return view.digest
 
+    def written(self) -> Deferred[None]:
+        """What is known is on the disk."""
+        return self._earlier.written()
+
     def was_served(self, digest: bytes) -> bool:
         """Whether it has only commits that were fetched and served as they are."""
         view = self._view(digest)
@@ -101,8 +106,14 @@ class CommitViews:
         return found or None
 
     def learn(self, digest: bytes, content: Mapping[str, Any]) -> None:
-        """Another node has it, and all of its objects are here."""
+        """
+        Another node has it, and all of its objects are here.
+
+        @raises NotKept: its environment C{base} is a commit that is not here.
+        """
         served: list[Served] = []
+        then_served: list[Served] = []
+        bases: dict[str, str] = {}
         names = self._names()
         for each in self._copies().view().served:
             then = content.get(names.get(each.folder, ""))
@@ -110,12 +121,17 @@ class CommitViews:
                 continue
             refs = {ref: Tip(*tip) for ref, tip in then["refs"].items()}
             mine = evolve(each, refs=refs)
-            base = then["base"]
-            if base and each.repository.commit(base) is not None:
+            then_served.append(mine)
+            if base := then["base"]:
+                if each.repository.commit(base) is None:
+                    raise NotKept(f"{each.remote.shown} does not have commit {base}")
                 mine = with_base(mine, base)
+                bases[each.remote.key] = base
             served.append(mine)
         if served:
             self._keep(digest, GitView(served))
+        if bases:
+            self._earlier.learn(name_of(digest), then_served, bases)
 
     def log_rows(self, most: int) -> list[dict[str, Any]]:
         """The generations of git that are kept, the newest first."""

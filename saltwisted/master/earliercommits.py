@@ -1,9 +1,9 @@
 """
 Commits that were served before, for jobs that run on them.
 
-The disk records which commits these were (L{saltwisted.domain.git.history}). Their objects are in
-the repositories of the remotes, as long as those keep them. A view of an earlier generation has
-today's remotes and mappings.
+The disk records which commits these were (L{saltwisted.domain.git.history}), and on which others a
+job was begun (L{saltwisted.domain.git.made}). Their objects are in the repositories of the remotes,
+as long as those keep them. A view of an earlier generation has today's remotes and mappings.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from functools import partial
 from typing import Any
 
 from attrs import evolve
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
 from saltwisted.config.git import key_of_entry
 from saltwisted.domain.git.history import SHORTEST, BackWards, CommitHistory
+from saltwisted.domain.git.made import Made, MadeGenerations
 from saltwisted.domain.git.mapping import Tip, is_hex, tip_of
 from saltwisted.domain.roots.manifest import name_of
 from saltwisted.errors import DeniedError, NotKept, StoreError, WireError
@@ -53,10 +54,12 @@ class EarlierCommits:
         self._path, self._source, self._run, self._now = path, source, run, now
         kept = self._read()
         self._history = CommitHistory(kept.get("generations"), now())
+        self._made = MadeGenerations(kept.get("made"))
         self._back = BackWards(kept.get("back"))
         self._fetched = source.view
         self._writing = False
         self._is_news = False
+        self._waiting: list[Deferred[None]] = []
         self._users: list[Callable[[], Iterable[bytes]]] = []
         source.through(self._behind)
         source.on_show(self._show)
@@ -97,13 +100,16 @@ class EarlierCommits:
         self._users.append(user)
 
     def _used(self) -> set[str]:
-        read = {view.name for view in self._source.views_read()}
-        return read | {name_of(digest) for user in self._users for digest in user()}
+        used = {view.name for view in self._source.views_read()}
+        used |= {name_of(digest) for user in self._users for digest in user()}
+        made = map(self._made.get, used)
+        return used | {each.of for each in made if each is not None}
 
     def _kept(self, folder: str) -> set[str]:
         """What earlier generations have of a repository."""
         remotes = {each.remote.key for each in self._fetched.served if each.folder == folder}
-        return {oid for remote in remotes for oid in self._history.objects(remote)}
+        served = {oid for remote in remotes for oid in self._history.objects(remote)}
+        return served | {oid for remote in remotes for oid in self._made.commits(remote)}
 
     def _changed(self) -> None:
         self._is_news = True
@@ -118,11 +124,40 @@ class EarlierCommits:
         def done(outcome: Any) -> Any:
             self._writing = False
             self._write()
+            if not self._writing:
+                waiting, self._waiting = self._waiting, []
+                for each in waiting:
+                    each.callback(None)
             return outcome
 
-        kept = {"generations": self._history.rows(), "back": self._back.rows()}
+        kept = {
+            "generations": self._history.rows(),
+            "made": self._made.rows(),
+            "back": self._back.rows(),
+        }
         written = self._run(_put, self._path, kept).addBoth(done)
         let_go(written, self.log, "git: the earlier generations were not written down")
+
+    def written(self) -> Deferred[None]:
+        """Fires when all that is known now is on the disk, or could not be written."""
+        if not self._writing:
+            return succeed(None)
+        done: Deferred[None] = Deferred()
+        self._waiting.append(done)
+        return done
+
+    # -- what was made for a job
+
+    def learn(self, name: str, served: Sequence[Served], base: Mapping[str, str]) -> None:
+        """
+        Another node has made this.
+
+        @param served: what it was made of; nothing of it is kept unless that was served here, too.
+        @param base: remote to the commit that is environment C{base} instead.
+        """
+        of = self._history.having({each.remote.key: each.refs for each in served})
+        if of is not None and self._made.add(name, Made(of, base), self._used()):
+            self._changed()
 
     # -- what operators ask
 
@@ -177,9 +212,10 @@ class EarlierCommits:
 
     def find(self, wanted: str) -> GitView:
         """
-        What was served as this generation. For a commit: the newest generation whose environment
-        C{base} was this commit, or in which another ref led to it that has moved on; for any other
-        commit of a remote, what is served now, with that commit as environment C{base}.
+        What was served as this generation, or was made for a job under this name. For a commit: the
+        newest generation whose environment C{base} was this commit, or in which another ref led to
+        it that has moved on; for any other commit of a remote, what is served now, with that commit
+        as environment C{base}.
 
         @raises DeniedError: there is nothing of this name, or it is no longer kept.
         """
@@ -187,6 +223,8 @@ class EarlierCommits:
         if wanted == now.name:
             return now
         refs = self._history.generation(wanted)
+        if refs is None and (made := self._made.get(wanted)) is not None:
+            return self._remade(wanted, made)
         if refs is None and is_hex(wanted) and len(wanted) >= SHORTEST:
             prefix = wanted.lower()
             commits = self._history.commits(prefix)
@@ -200,8 +238,13 @@ class EarlierCommits:
                 # That of a tag, or of another branch: whoever names it means its files
                 return self._base(wanted, commit)
             refs = refs or self._history.serving(commit)
+        return GitView(self._then(wanted, refs))
+
+    def _then(self, wanted: str, refs: Mapping[str, Mapping[str, Tip]] | None) -> list[Served]:
+        """@raises DeniedError: these refs are not known, no longer here, or may not be served."""
         if refs is None:
             raise _unknown(wanted)
+        now = self._source.view
         served = [
             evolve(each, refs=refs[each.remote.key])
             for each in now.served
@@ -213,6 +256,27 @@ class EarlierCommits:
         newest = {each.remote.key: set(each.refs.values()) for each in now.served}
         for then in served:
             self._check(wanted, newest[then.remote.key], then)
+        return served
+
+    def _remade(self, wanted: str, made: Made) -> GitView:
+        """What was served then, with a commit that was never served as environment C{base}."""
+        then = self._then(wanted, self._history.generation(made.of))
+        if made.base.keys() - {each.remote.key for each in then}:
+            # That repository is made anew, or was taken out of the configuration
+            raise _unknown(wanted)
+        served = []
+        for each in then:
+            commit = made.base.get(each.remote.key)
+            if commit is None:
+                served.append(each)
+                continue
+            if each.signed is not None and commit not in each.signed:
+                raise _unsigned(wanted, f"commit {commit} of {each.remote.shown}")
+            if each.repository.commit(commit) is None:
+                raise NotKept(
+                    f"generation {wanted!r}: {each.remote.shown} keeps commit {commit} no longer"
+                )
+            served.append(with_base(each, commit))
         return GitView(served)
 
     def _is_base(self, commit: str, refs: Mapping[str, Mapping[str, Tip]]) -> bool:
@@ -226,10 +290,7 @@ class EarlierCommits:
     def _check(self, wanted: str, known: set[Tip], then: Served) -> None:
         for ref, tip in then.refs.items():
             if then.signed is not None and tip.commit and tip.commit not in then.signed:
-                raise DeniedError(
-                    f"generation {wanted!r}: commit {tip.commit} of {ref} of"
-                    f" {then.remote.shown} is not among those that were found signed"
-                )
+                raise _unsigned(wanted, f"commit {tip.commit} of {ref} of {then.remote.shown}")
             if tip not in known and tip.commit and then.repository.commit(tip.commit) is None:
                 raise NotKept(
                     f"generation {wanted!r}: {then.remote.shown} keeps commit {tip.commit} of"
@@ -253,7 +314,13 @@ class EarlierCommits:
             raise _unknown(wanted)
         if len(having) > 1:
             raise DeniedError(f"generation {wanted!r}: {len(having)} remotes have such a commit")
-        return GitView([with_base(each, prefix) if each in having else each for each in now.served])
+        (only,) = having
+        mine = with_base(only, prefix)
+        view = GitView([mine if each is only else each for each in now.served])
+        made = Made(now.name, {only.remote.key: mine.remote.base})
+        if self._made.add(view.name, made, self._used()):
+            self._changed()
+        return view
 
 
 def _commits(served: Served) -> set[str]:
@@ -264,6 +331,10 @@ def _commits(served: Served) -> set[str]:
 def _unknown(wanted: str) -> NotKept:
     why = "this master has no generation or commit of that name, or keeps it no longer"
     return NotKept(f"generation {wanted!r}: {why}")
+
+
+def _unsigned(wanted: str, what: str) -> DeniedError:
+    return DeniedError(f"generation {wanted!r}: {what} is not among those that were found signed")
 
 
 def with_base(served: Served, prefix: str) -> Served:
@@ -307,7 +378,7 @@ def _without_credentials(kept: Mapping[str, Any]) -> dict[str, Any]:
         [row[0], renamed(row[1]), *row[2:]] if isinstance(row, list) and len(row) > 2 else row
         for row in (rows if isinstance(rows, list) else ())
     ]
-    return {"generations": rows, "back": renamed(kept.get("back"))}
+    return {"generations": rows, "made": kept.get("made"), "back": renamed(kept.get("back"))}
 
 
 def _put(path: str, kept: Mapping[str, Any]) -> None:

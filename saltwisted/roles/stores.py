@@ -223,6 +223,7 @@ class Stores:
             self.reactor.seconds,
             earlier,
             self.now,
+            # After a start, jobs in a store of another kind get the newest commits
             self.jobs if isinstance(self.jobs, JobStore) else None,
             self.reads,
         )

@@ -7,6 +7,7 @@ from __future__ import annotations
 import gc
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from attrs import evolve
@@ -14,17 +15,17 @@ from twisted.internet.defer import Deferred, fail, maybeDeferred, succeed
 
 from saltwisted.config.git import GitRemote, key_of_entry
 from saltwisted.config.options import MasterConfig
-from saltwisted.domain.git import history
+from saltwisted.domain.git import history, made
 from saltwisted.domain.git.mapping import Tip
 from saltwisted.domain.joblists import describe
 from saltwisted.domain.roots.pins import UNUSED
-from saltwisted.errors import DeniedError, StoreError
+from saltwisted.errors import DeniedError, NotKept, StoreError
 from saltwisted.master import commitpins
 from saltwisted.master.commitpins import CommitPins, commits
 from saltwisted.master.commitviews import CommitViews
 from saltwisted.master.earliercommits import EarlierCommits
 from saltwisted.master.fileserver import FileServer
-from saltwisted.stores.git.source import GitView
+from saltwisted.stores.git.source import GitFiles, GitView
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 from saltwisted.worker.git import repository, work
 from tests.contracts.test_gitfiles import GitSourceTestCase
@@ -269,10 +270,51 @@ class ViewTests(PinTestCase):
     def setUp(self) -> None:
         """One of a cluster, with a copy that has one name for all nodes."""
         super().setUp()
-        earlier = EarlierCommits(f"{self.folder}/c", self.source, maybeDeferred, lambda: 5.0)
-        nobody: Any = None
-        self.source.show(self.newest)
-        self.views = CommitViews(self.source, earlier, nobody)
+        self.nodes: dict[str, GitFiles] = {}
+        self.views = self.node("c")
+
+    def node(self, name: str) -> CommitViews:
+        """One of them, as after a start."""
+        path = f"{self.folder}/{name}"
+        source = GitFiles(self.folder, "sha256", maybeDeferred, lambda request: Deferred())
+        earlier = EarlierCommits(path, source, maybeDeferred, lambda: 5.0)
+        source.show(self.newest)
+        copy: Any = SimpleNamespace(
+            folder=self.newest.served[0].folder, is_pillar=False, shown="states"
+        )
+        copies: Any = SimpleNamespace(all=lambda: {"shared": copy}, view=lambda: source.view)
+        self.nodes[name] = source
+        return CommitViews(source, earlier, lambda: copies)
+
+    def push(self) -> str:
+        """All serve a second commit."""
+        commit = super().push()
+        for source in self.nodes.values():
+            source.show(self.newest)
+        return commit
+
+    def test_made_is_learnt(self) -> None:
+        """
+        Another node makes the same of a commit that was never served, and so does its next life;
+        without that commit it does not pretend to have it.
+        """
+        other = self.node("d")
+        between = self.remote.commit({"a": b"between"})
+        self.push()
+        digest = self.views.find(between)
+        content = self.views.content(digest)
+        assert content is not None
+        self.assertFalse(other.has(digest))
+        other.learn(digest, content)
+        self.push()
+        for node in (self.views, other, self.node("c"), self.node("d")):
+            self.assertEqual(node.told(digest)["base"], {"states": between})
+        self.assertFalse(self.node("e").has(digest))
+
+        lacking = {"shared": {**content["shared"], "base": "1" * 40}}
+        with self.assertRaisesRegex(NotKept, "states does not have commit 1111"):
+            other.learn(b"1" * 32, lacking)
+        self.assertFalse(other.has(b"1" * 32))
 
     def test_was_served(self) -> None:
         """What was served may be rolled back to, and what never was may not."""
@@ -478,6 +520,95 @@ class EarlierTests(PinTestCase):
         self.assertEqual(facts["commits"]["base"], {"states": between})
         self.assertEqual(self.seen(), b"b")
         self.assertEqual(self.seen(minion="other"), b"2")
+
+    def restarted(self, *unfinished: Any) -> None:
+        """Another life of the master, by whose records these jobs have not returned."""
+        self.pins = self.made()
+        self.pins._jobs = RecordedJobs(succeed(unfinished))  # type: ignore[assignment]
+        self.value(Deferred.fromCoroutine(self.pins.startService()))
+
+    def test_never_served_goes_on(self) -> None:
+        """
+        A job on a commit that was never served is served it after a restart, too, and after more
+        generations than are kept; the name of its generation can be asked for as any other, until
+        it is no longer needed.
+        """
+        self.patch(history, "MOST", 2)
+        self.patch(made, "MOST", 2)
+        self.patch(commitpins, "MOST_VIEWS", 1)
+        between = self.remote.commit({"a": b"between"})
+        self.push()
+        facts = self.choose("1", between[:10])
+        name = facts["generation"]
+        for _ in range(4):
+            self.push()
+        self.restarted(("1", facts, ["m"]))
+        self.assertEqual((self.seen(), self.seen(minion="other")), (b"b", b"2"))
+        for _ in range(4):
+            self.push()
+            self.choose("x", self.newest.name)
+            self.pins.returned("x", "m")
+        self.assertEqual(self.seen(), b"b")
+        self.assertIn(between, self.source.kept(self.source.view.served[0].folder))
+        self.pins.returned("1", "m")
+        again = self.choose("2", name)
+        self.assertEqual((again["generation"], again["commits"]), (name, facts["commits"]))
+        self.assertEqual(self.seen(), b"b")
+
+        self.pins.returned("2", "m")
+        self.choose("3", self.newest.name)
+        gc.collect()
+        for _ in range(4):
+            self.now += history.USED
+            self.push()
+        self.assertIn("keeps it no longer", self.refused(name))
+
+    def test_never_served_is_on_disk(self) -> None:
+        """Such a job does not begin before the disk has recorded what it runs on."""
+        between = self.remote.commit({"a": b"between"})
+        self.push()
+        writing: list[Deferred[None]] = []
+
+        def write(function: Any, *args: Any) -> Deferred[None]:
+            writing.append(Deferred())
+            return writing[-1].addCallback(lambda _: function(*args))
+
+        self.pins.earlier._run = write
+        choosing = Deferred.fromCoroutine(self.pins.choose("1", "state.apply", between, []))
+        self.assertNoResult(choosing)
+        writing[0].callback(None)
+
+        self.successResultOf(choosing)
+        name = self.begin("1")["generation"]
+        self.pins = self.made()
+        self.assertEqual(self.pins.earlier.find(name).name, name)
+
+    def test_never_served_no_more(self) -> None:
+        """
+        T-GIT-7: after a restart it is refused by name if the commit is no longer there, or its
+        signature no longer counts; what is written down wrongly is left out.
+        """
+        between = self.remote.commit({"a": b"between"})
+        self.push()
+        name = self.choose("1", between)["generation"]
+        (served,) = self.newest.served
+        good = frozenset(tip.commit for tip in served.refs.values())
+        self.newest = GitView([evolve(served, signed=frozenset((*good, self.first, between)))])
+        self.restarted()
+        self.assertEqual(self.choose("2", name)["commits"]["base"], {"states": between})
+        self.newest = GitView([evolve(served, signed=good)])
+        self.restarted()
+        self.assertIn("is not among those that were found signed", self.refused(name))
+
+        self.newest = GitView([served])
+        self.patch(served.repository, "commit", lambda prefix: None)
+        self.restarted()
+        self.assertIn(f"states keeps commit {between} no longer", self.refused(name))
+        path = Path(self.folder, "generations")
+        kept = unpack_bin(path.read_bytes())
+        path.write_bytes(pack_bin({**kept, "made": [["x"], 5, [name, "x", 7]]}))
+        self.restarted()
+        self.assertIn("has no generation", self.refused(name))
 
     def test_refused(self) -> None:
         """What is not there, is no more, or would mean nothing is refused by its name."""

@@ -307,12 +307,18 @@ class PinsTests(SynchronousTestCase):
         self.assertIsNone(self.two.files("m"))
 
     def test_commits_elsewhere(self) -> None:
-        """A node that has never served them has them from another one; else it is told."""
+        """
+        A node that has never served them has them from another one: before its minion asks, or when
+        it does. Else it is told.
+        """
         first, second = self.with_commits()
         self.commits["one"].digest = second
         self.commits["two"].reached = {second}
         self.two_sync.shares["file/base/0"].trees.here[self.old.digest] = self.old
         self.publish()
+        self.assertIn(second, self.commits["two"].here)
+        self.assertEqual(self.two.files("m")["git"], second)
+        self.commits["two"].here = {first}
         self.assertEqual(self.successResultOf(self.two.files("m"))["git"], second)
         self.assertEqual(self.two.notes("1"), {})
 

@@ -34,7 +34,7 @@ from twisted.internet.defer import Deferred, maybeDeferred
 from saltwisted.cluster.git.views import GitViews
 from saltwisted.cluster.roots.pins import RootPins
 from saltwisted.config.git import GitRemote
-from saltwisted.domain.git import history
+from saltwisted.domain.git import history, made
 from saltwisted.domain.git.agreement import shown
 from saltwisted.domain.git.mapping import Tip
 from saltwisted.domain.jid import jid_at
@@ -44,7 +44,7 @@ from saltwisted.master import commitpins
 from saltwisted.master.commitviews import CommitViews
 from saltwisted.master.earliercommits import EarlierCommits
 from saltwisted.stores.git.source import GitFiles, GitView, Served
-from tests.sim.gitviews import NAMES, Copy, Disk, Node, World, refused
+from tests.sim.gitviews import NAMES, Copy, Disk, Node, World, commit, refused
 from tests.sim.play import play
 
 REMOTE = GitRemote(id="states", url="states", name="states")
@@ -82,7 +82,9 @@ class PinDisk(Disk):
 
 
 class PinRepository:
-    """What has been fetched: each commit has one file, of its own name."""
+    """
+    What has been fetched: each commit has one file, of its own name, and brings all before it.
+    """
 
     large: Mapping[str, int] = {}
 
@@ -92,7 +94,12 @@ class PinRepository:
     def commit(self, prefix: str) -> tuple[str, str] | None:
         """It and its tree."""
         found = [each for each in self._disk.objects if each.startswith(prefix)]
+        if not found and len(prefix) == 40 and int(prefix, 16) <= self._newest():
+            found = [prefix]
         return (found[0], found[0]) if len(found) == 1 else None
+
+    def _newest(self) -> int:
+        return max((int(each, 16) for each in self._disk.objects), default=0)
 
     def has(self, oid: str) -> bool:
         """Whether it is here."""
@@ -518,6 +525,23 @@ class PinWorld(World):
         node.pins.published(jid, [job.minion])
         job.heard[node.name] = self.clock.seconds()
 
+    def publish_on(self, node: PinNode, name: str) -> None:
+        """A job on an earlier generation, or on a commit, which may never have been served."""
+        jid = self.new_jid()
+
+        def chosen(_: Any) -> None:
+            if node.is_alive:
+                self.publish(node, jid)
+                self.counts["chosen"] += 1
+                # Who has begun it has its commit, as if it had served it
+                node.disk.had.add(self.jobs[-1].tip)
+
+        def refused(failure: Any) -> None:
+            failure.trap(DeniedError)
+
+        choosing = Deferred.fromCoroutine(node.pins.choose(jid, FUN, name, []))
+        choosing.addCallbacks(chosen, refused).addErrback(self.failed)  # type: ignore[unused-awaitable]
+
     def _hear(self, job: Job) -> None:
         """Records of jobs, and of returns, go from node to node."""
         now = self.clock.seconds()
@@ -632,6 +656,8 @@ class PinWorld(World):
                 node.roll_back(dice.randint(1, self.head)).addErrback(refused)
             elif what in (8, 9) and node.is_ready and self.able(node):
                 self.begin(node)
+            elif what == 10 and node.is_ready and node.is_alive:
+                self.publish_on(node, commit(dice.randint(1, self.head)))
             elif node.is_ready and node.is_alive:
                 self.publish(node)
             self.slow = dice.choice((0.0, 0.0, 0.5))
@@ -720,6 +746,7 @@ class Play:
         with (
             mock.patch.object(ranon, "MOST", MOST),
             mock.patch.object(history, "MOST", MOST),
+            mock.patch.object(made, "MOST", MOST),
             mock.patch.object(commitpins, "MOST_VIEWS", 3),
             mock.patch.object(os, "fsync", lambda fd: None),
         ):

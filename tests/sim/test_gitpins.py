@@ -10,15 +10,16 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from unittest.mock import patch
 
-from twisted.internet.defer import succeed
+from twisted.internet.defer import maybeDeferred, succeed
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.roots.living import RootLiving
 from saltwisted.cluster.roots.pins import RootPins
 from saltwisted.cluster.roots.ran import RootRan
+from saltwisted.domain.git.made import MadeGenerations
 from saltwisted.domain.roots import ranon
 from tests.harness import scratch
-from tests.sim.gitpins import Broken, Job, PinNode, PinWorld, Play, Run
+from tests.sim.gitpins import HEARD, Broken, Job, PinNode, PinWorld, Play, Run
 from tests.sim.gitviews import NAMES, commit
 from tests.sim.play import count
 
@@ -104,6 +105,61 @@ class PinCase(SynchronousTestCase):
         world.end_all()
         self.assertEqual(world.broken, [])
 
+    def asked(self, world: PinWorld, name: str, job: Job) -> str:
+        """The commit that the minion of a job is served by a node, in some seconds."""
+        node, found = world.nodes[name], []
+        serving = maybeDeferred(node.pins.files, job.minion)
+        serving.addCallback(lambda server: found.append((server or node.pins.newest).tip(node)))  # type: ignore[unused-awaitable]
+        for _ in range(20):
+            if not found:
+                world.run(1.0)
+        return found[0]
+
+    def come_back(self) -> None:
+        """A node hears of a job, and nobody can say on what it runs, until another one is back."""
+        world = self.world()
+        world.head += 1
+        self.push(world)
+        between = commit(world.head - 1)
+        world.cut({"a": 0, "b": 0, "c": 1})
+        world.publish_on(world.nodes["a"], between)
+        world.run(10.0)
+        job = world.jobs[-1]
+        job.until = float("inf")
+        world.cut({"a": 0, "b": 1, "c": 0})
+        world.run(0.03)
+        world.kill("a")
+        self.assertEqual(self.asked(world, "c", job), world.nodes["c"].tip)
+        world.cut(dict.fromkeys(NAMES, 0))
+
+        self.assertEqual(self.asked(world, "c", job), between)
+
+    def never_served(self, seed: int, back: str = "abc") -> None:
+        """All are killed after a job on a commit that was never served, and some come back."""
+        world = self.world(seed)
+        world.head += 1
+        self.push(world)
+        between = commit(world.head - 1)
+        world.publish_on(world.nodes["a"], between)
+        while not world.counts["chosen"]:
+            world.run(0.1)
+        job = world.jobs[-1]
+        job.until = float("inf")
+        world.run(0.5 + HEARD * (seed % 3))
+        for name in NAMES:
+            world.kill(name)
+        world.head += 1
+        world.run(400.0)
+        for name in back:
+            world.start(name, world.nodes[name].disk)
+        world.run(90.0)
+
+        self.assertEqual(job.tip, between)
+        having = [name for name in back if job.jid in world.nodes[name].disk.jobs]
+        self.assertEqual({self.asked(world, name, job) for name in having}, {between})
+        self.assertEqual(self.taken(world, job.name, back), [between] * len(back))
+        self.assertEqual(world.broken, [])
+
     def late(self) -> None:
         """A run waits for those who could go on with it while many generations come."""
         world = self.world()
@@ -184,6 +240,19 @@ class GitPinTests(PinCase):
         """
         for seed in range(8):
             self.all_restarted(seed)
+
+    def test_never_served(self) -> None:
+        """
+        A minion whose job was begun on a commit that was never served gets this commit from each
+        node, after a restart of all, and of those that the job was not begun on.
+        """
+        for seed in range(3):
+            self.never_served(seed)
+        self.never_served(2, "bc")
+
+    def test_come_back(self) -> None:
+        """Who has given up commits asks a node that has just come back, and has them."""
+        self.come_back()
 
     def test_more_than_are_kept(self) -> None:
         """
@@ -300,6 +369,16 @@ class MutationTests(PinCase):
         with patch.object(PinNode, "unfinished", self.nothing):
             self.refuted(self.all_restarted, 7)
 
+    def test_made_on_disk(self) -> None:
+        """Where no disk records it, nobody knows it after a restart of all."""
+        with patch.object(MadeGenerations, "rows", lambda self: []):
+            self.refuted(self.never_served, 2)
+
+    def test_made_is_learnt(self) -> None:
+        """Where nobody learns it beforehand, it is gone with the node on which it was begun."""
+        with patch.object(RootPins, "_learn", lambda self, trees, node: None):
+            self.refuted(self.never_served, 2, "bc")
+
     def test_recorded_trees(self) -> None:
         """Who knows a generation by his list alone has lost it when that was not written yet."""
         with (
@@ -357,4 +436,4 @@ class MutationTests(PinCase):
             return pins
 
         with patch.object(PinNode, "made", stubborn):
-            self.caught()
+            self.refuted(self.come_back)

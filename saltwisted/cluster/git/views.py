@@ -94,14 +94,16 @@ class GitViews:
             )
 
     async def find(self, wanted: str) -> bytes:
-        """Known here, or by another node."""
+        """Known here, or by another node; and by the next life of this one."""
         try:
-            return self._views.find(wanted)
+            digest = self._views.find(wanted)
         except NotKept as error:
             try:
-                return await self._bring({"name": wanted}, "")
+                digest = await self._bring({"name": wanted}, "")
             except NotKept:
                 raise error from None
+        await self._views.written()
+        return digest
 
     async def roll_back(self, wanted: str) -> list[dict[str, Any]]:
         """Of each repository that it has."""
@@ -159,6 +161,9 @@ class GitViews:
         lock = self._ground.lock(copy.shared)
         await lock.acquire()
         try:
+            if not lacks(copy.shared, refs):
+                # What is fetched or served meanwhile has brought them
+                return
             said = {"refs": {ref: tip[0] for ref, tip in refs.items()}}
             await self._ground.exchange.bring(copy, link, said=said)
         finally:

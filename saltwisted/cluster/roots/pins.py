@@ -3,9 +3,10 @@ The master's questions about generations: which one a job gets, and what a minio
 
 A pin is told to all nodes (word C{roots-pin}) before the job is, since a minion may ask any, and
 again to each node that is linked later, which looks whether the minion has returned meanwhile. What
-had not returned when all nodes ended is pinned again by the record of its job. A node that has not
-got the tree brings it (L{saltwisted.cluster.roots.trees}); where it cannot in time, the minion is
-served the newest, and the job is marked as I{mixed} on all nodes
+had not returned when all nodes ended is pinned again by the record of its job. Who hears of a job
+learns its commits at once: the node that knows them may be gone when the minion asks. A node that
+has not got the tree brings it (L{saltwisted.cluster.roots.trees}); where it cannot in time, the
+minion is served the newest, and the job is marked as I{mixed} on all nodes
 (L{saltwisted.cluster.roots.mixed}).
 
 The commits of git are one more tree besides those of directories, under the name L{GIT}.
@@ -40,7 +41,7 @@ from saltwisted.domain.roots.ranon import MOST_SHARES, Trees, trees_of
 from saltwisted.errors import DeniedError, NotKept, StoreError
 from saltwisted.interfaces import IPeers
 from saltwisted.stores.roots.marks import RootMarks
-from saltwisted.transports.deferreds import as_deferred
+from saltwisted.transports.deferreds import as_deferred, let_go
 
 MOST_VIEWS = 16
 PATIENCE = 30.0
@@ -93,7 +94,8 @@ class RootPins:
         self.mixed = RootMixed(sync, peers, counters, marks)
         self._given_up: dict[bytes, float] = {}
         sync.pinned = self._pins.pinned
-        self._told = PinWords(sync, peers, clock, counters, self._pins, self.ran, jobs)
+        self._learnt: OrderedDict[bytes, None] = OrderedDict()
+        self._told = PinWords(sync, peers, clock, counters, self._pins, self.ran, jobs, self._learn)
         peers.on_link(lambda link, up: self._given_up.clear() if up else None)
 
     async def startService(self) -> None:
@@ -251,6 +253,18 @@ class RootPins:
             return
         self._pins.add(jid, minions, digests, self._clock.seconds())
         self._told.published(jid, minions, digests)
+
+    def _learn(self, trees: Trees, node: str) -> None:
+        """Have the commits of a job of another node here, before a minion asks for them."""
+        digest, commits = trees.get(GIT), self._commits()
+        if digest is None or digest in self._learnt or not commits.digest:
+            # Before anything is served, it is not known yet what is on the disk
+            return
+        self._learnt[digest] = None
+        if len(self._learnt) > MOST_SHARES:
+            self._learnt.popitem(last=False)
+        d = as_deferred(commits.bring(digest, node))
+        let_go(d, self.log, "git: the commits of a job of {node} are not known here", node=node)
 
     def returned(self, jid: str, minion: str) -> None:
         """A minion has returned here: from now on it is served the newest, by all nodes."""

@@ -6,7 +6,7 @@ it has returned. What is not told any more, since all nodes ended, is known by t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -34,6 +34,7 @@ class PinWords:
     @param pins: of this node.
     @param ran: hears of the generations of jobs.
     @param jobs: what is recorded of jobs.
+    @param heard: called with the trees of a job that another node has begun, and that node.
     """
 
     log = Logger()
@@ -47,7 +48,9 @@ class PinWords:
         pins: Pins,
         ran: RootRan,
         jobs: IPinnedJobs | None,
+        heard: Callable[[Trees, str], object],
     ) -> None:
+        self._heard = heard
         self._sync, self._peers, self._clock, self._counters = sync, peers, clock, counters
         self._pins, self._ran, self._jobs = pins, ran, jobs
         peers.answer(PIN, self._told)
@@ -107,6 +110,7 @@ class PinWords:
         if len(clean) > MOST_SHARES or (origin == self._sync.host.node and not again):
             return
         self._ran.heard(name_of_all(clean), clean, at)
+        self._heard(clean, node)
         if not again or self._jobs is None:
             self._pin(jid, clean, origin, names, in_use)
             return

@@ -120,6 +120,14 @@ class CommitHistory:
                 found = {remote: dict(tips) for remote, tips in refs.items()}
         return found
 
+    def having(self, remotes: Remotes) -> str | None:
+        """The newest generation in which these remotes had these refs; C{None} if none had."""
+        found = None
+        for name, refs in self._walk():
+            if all(refs.get(remote) == tips for remote, tips in remotes.items()):
+                found = name
+        return found
+
     def objects(self, remote: str) -> set[str]:
         """All that refs of a remote have led to in the generations that are kept."""
         return {
