@@ -71,7 +71,7 @@ class FileServer:
         self._sources = {source.name: source for source in sources}
         self._hash_type = str(config.hash_type)
         self._run = run
-        self._lists, self._joined = Lists(run), Joined(both)
+        self._lists, self._joined = Lists(run), Joined(both, run)
         self._chunk = max(int(config.file_buffer_size), 1)
         self._recv = bool(config.file_recv)
         self._recv_most = int(config.file_recv_max_size) * 1024 * 1024
@@ -144,7 +144,8 @@ class FileServer:
         listings = [source.listing(str(saltenv)) for source in self._of(backends)]
         joined = partial(self._joined.of, (str(saltenv), tuple(backends or ())))
         if not any(isinstance(each, Deferred) for each in listings):
-            return shape(joined(listings))
+            at_hand = joined(listings)
+            return at_hand.addCallback(shape) if isinstance(at_hand, Deferred) else shape(at_hand)
         later = [each if isinstance(each, Deferred) else succeed(each) for each in listings]
         whole = gatherResults(later, consumeErrors=True)
         d: Deferred[Any] = whole.addCallbacks(joined, _first_error)

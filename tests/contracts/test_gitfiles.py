@@ -14,16 +14,18 @@ import zlib
 from typing import Any
 
 from attrs import evolve
-from twisted.internet.defer import maybeDeferred
+from twisted.internet.defer import Deferred, maybeDeferred
 
 from saltwisted.config.git import GitRemote
 from saltwisted.config.options import MasterConfig
+from saltwisted.domain.git import trees
 from saltwisted.domain.git.mapping import Tip
 from saltwisted.errors import ConfigError, StoreError
 from saltwisted.parts import IFileSource
-from saltwisted.stores.git import source as module
+from saltwisted.stores.git import lists
 from saltwisted.stores.git.objects import Repository, library
 from saltwisted.stores.git.source import GitFiles, GitView, Served
+from saltwisted.stores.roots import joined
 from saltwisted.stores.roots.tree import Listing
 from saltwisted.stores.sources.table import FILE_SOURCES
 from saltwisted.worker.git import work
@@ -277,8 +279,46 @@ class DamageTests(GitSourceTestCase):
 
         done = subprocess.run(argv, capture_output=True, text=True, check=True, cwd=ROOT)
 
-        expected = {"files": ["a", "d/b", "l"], "dirs": ["d"], "links": {"l": "a"}, "left_out": 0}
+        files, dirs = trees.in_runs(["a", "d/b", "l"]), trees.in_runs(["d"])
+        expected = {"files": files, "dirs": dirs, "links": {"l": "a"}, "left_out": 0}
         self.assertEqual(done.stdout.strip(), f"{expected} []")
+
+    def test_long_lists(self) -> None:
+        """
+        A list of very many names is read in the pool, once for all who ask meanwhile, and so are
+        several of them put together: no turn of the reactor is as long as the list.
+        """
+        one, two = self.repo("one"), self.repo("two")
+        for number, repo in enumerate((one, two)):
+            repo.commit({f"{number}/{n:04}": b"" for n in range(25)})
+        source = self.serving(one)
+        source.show(GitView([self.fetched(one), self.fetched(two)]))
+        self.patch(lists, "AT_ONCE", 20)
+        self.patch(joined, "AT_ONCE", 20)
+        self.patch(trees, "RUN", 4)
+        began: list[tuple[Any, ...]] = []
+        ended: list[Deferred[Any]] = []
+
+        def run(function: Any, *args: Any) -> Any:
+            began.append((function, *args))
+            ended.append(Deferred())
+            return ended[-1].addCallback(lambda _: function(*args))
+
+        source._lists._run = source._joined._run = run
+        asked: list[Any] = [source.listing("base") for _ in range(3)]
+        self.assertEqual(len(began), 2)
+        for number in range(2):
+            ended[number].callback(None)
+        self.assertEqual(len(began), 3)
+        for each in asked:
+            self.assertNoResult(each)
+        ended[2].callback(None)
+
+        names = tuple(f"{number}/{n:04}" for number in range(2) for n in range(25))
+        for each in asked:
+            self.assertEqual(self.successResultOf(each).files, names)
+        self.assertEqual(self.value(source.listing("base")).dirs, ("0", "1"))
+        self.assertEqual(len(began), 3)
 
     def test_laid_out_again(self) -> None:
         """A large file that has gone from where it was laid out is laid out again."""
@@ -375,7 +415,7 @@ class KeptListTests(GitSourceTestCase):
 
     def test_bounded(self) -> None:
         """Lists are forgotten when they have too many names together; who asks gets his."""
-        self.patch(module, "_MOST_NAMES", 10)
+        self.patch(lists, "MOST_NAMES", 10)
         envs = [f"b{number}" for number in range(9)]
         source = self.branches(*envs)
 
@@ -384,7 +424,7 @@ class KeptListTests(GitSourceTestCase):
                 names = self.value(source.listing(env)).files
                 self.assertEqual(set(names), {"a", "d/b", f"{env}.txt"})
 
-        kept = source._listings.values()
+        kept = source._lists._kept.values()
         self.assertLessEqual(sum(len(each.files) + len(each.dirs) for each in kept), 10)
 
 

@@ -10,9 +10,10 @@ from typing import Any
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.errors import StoreError
 from saltwisted.master import lists
 from saltwisted.master.replies import Packed
-from saltwisted.stores.roots import joined
+from saltwisted.stores.roots import joined, tree
 from saltwisted.stores.roots.tree import Listing, both
 from saltwisted.transports import turns
 from saltwisted.wire import envelope
@@ -97,17 +98,60 @@ class JoinedTests(SynchronousTestCase):
     def test_once(self) -> None:
         """The lists of two sources are joined once; when one of them is another, anew."""
         counting = Counting(both)
-        kept = joined.Joined(counting)
+        kept = joined.Joined(counting, maybeDeferred)
         one, other = Listing(("top.sls",)), Listing(NAMES)
-        first = [kept.of("base", [one, other]) for _ in range(3)]
+        first: Any = [kept.of("base", [one, other]) for _ in range(3)]
         taken = counting.taken()
-        changed = kept.of("base", [Listing(("a.sls",)), other])
+        changed: Any = kept.of("base", [Listing(("a.sls",)), other])
 
         self.assertEqual(taken, 1)
         self.assertEqual(first[0].files, (*NAMES, "top.sls"))
         self.assertEqual(changed.files, ("a.sls", *NAMES))
         self.assertIs(kept.of("base", [Listing(), other]), other)
         self.assertEqual(kept.of("base", []), Listing())
+
+    def test_in_thread(self) -> None:
+        """
+        Very many names are put together in a thread, once for all who ask meanwhile; the newest
+        lists count, and one that cannot be made is made anew.
+        """
+        self.patch(joined, "AT_ONCE", 99)
+        self.patch(tree, "AT_ONCE", 99)
+        asked: list[tuple[Any, ...]] = []
+        ended: list[Deferred[Any]] = []
+
+        def run(function: Any, *args: Any) -> Any:
+            asked.append((function, *args))
+            ended.append(Deferred())
+            return ended[-1].addCallback(lambda _: function(*args))
+
+        kept = joined.Joined(both, run)
+        one, other = Listing(("a", NAMES[7], "top.sls"), ("x",)), Listing(NAMES, ("x", "y"))
+        waiting: Any = [kept.of("base", [one, other]) for _ in range(3)]
+        self.assertEqual(len(asked), 1)
+        newer: Any = kept.of("base", [Listing(("b",)), other])
+        self.assertEqual(len(asked), 2)
+        for each in ended:
+            each.callback(None)
+
+        for each in waiting:
+            found = self.successResultOf(each)
+            self.assertEqual(found.files, tuple(sorted({"a", "top.sls", *NAMES})))
+            self.assertEqual(found.dirs, ("x", "y"))
+        self.assertEqual(self.successResultOf(newer).files, tuple(sorted(("b", *NAMES))))
+        again: Any = kept.of("base", [Listing(("c",)), other])
+        ended[-1].errback(StoreError("cannot"))
+        self.failureResultOf(again, StoreError)
+        kept.of("base", [Listing(("c",)), other])
+        self.assertEqual(len(asked), 4)
+
+    def test_order(self) -> None:
+        """Names that are sorted in runs are as others."""
+        self.patch(tree, "AT_ONCE", 10)
+        self.patch(tree, "RUN", 7)
+
+        self.assertEqual(tree.in_order(set(NAMES)), NAMES)
+        self.assertEqual(tree.in_order(()), ())
 
 
 class WaitingTests(SynchronousTestCase):

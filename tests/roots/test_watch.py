@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +20,7 @@ from saltwisted.domain.roots.pins import UNUSED, Pins, reads_files
 from saltwisted.errors import StoreError
 from saltwisted.master.chunks import Chunks
 from saltwisted.master.fileserver import FileServer
+from saltwisted.stores.roots import generations as module
 from saltwisted.stores.roots.generations import GenerationFile, GenerationRoots
 from saltwisted.stores.roots.objects import ContentStore
 from saltwisted.stores.roots.tree import Listing, list_roots
@@ -146,8 +149,8 @@ class ServedTests(SynchronousTestCase):
         self.store.put_known(digest, data)
         return digest
 
-    def roots(self, **more: Any) -> GenerationRoots:
-        """A store with one replicated root."""
+    def roots(self, more: Sequence[str] = (), **changes: Any) -> GenerationRoots:
+        """A store with one replicated root, and more directories."""
         options: dict[str, Any] = {
             "fileserver_followsymlinks": True,
             "fileserver_ignoresymlinks": False,
@@ -156,10 +159,10 @@ class ServedTests(SynchronousTestCase):
             "hash_type": "sha256",
             "pki_dir": "",
             "cluster_pki_dir": "",
-            **more,
+            **changes,
         }
         return GenerationRoots(
-            {"base": ["/srv/salt"]},
+            {"base": ["/srv/salt", *more]},
             lambda function, *args: succeed(function(*args)),
             SimpleNamespace(**options),  # type: ignore[arg-type]
             {"/srv/salt": lambda: (self.generation, self.store)},
@@ -231,6 +234,34 @@ class ServedTests(SynchronousTestCase):
         self.assertEqual(listing.dirs, ("d", "empty", "in"))
         self.assertEqual(listing.empty_dirs, ("empty",))
         self.assertEqual(listing.links["in"], "d")
+
+    def test_long_listing(self) -> None:
+        """A long list is made in the pool, once for all who ask meanwhile, and is the same."""
+        expected = self.roots().listing("base")
+        began: list[Any] = []
+        running: Deferred[Any] = Deferred()
+        roots = self.roots()
+        roots.run = lambda *call: began.append(call) or running  # type: ignore[func-returns-value]
+        self.patch(module, "FEW", 3)
+        asked: list[Any] = [roots.listing("base") for _ in range(3)]
+        ((function, generations),) = began
+        running.callback(function(generations))
+
+        self.assertEqual([self.successResultOf(each) for each in asked], [expected] * 3)
+        self.assertEqual(roots.listing("base"), expected)
+
+    def test_long_listing_beside(self) -> None:
+        """A root that is served from its directory is beside it in the list, however it comes."""
+        top = self.mktemp()
+        os.makedirs(top)
+        Path(f"{top}/beside").touch()
+        self.patch(module, "FEW", 3)
+        roots = self.roots([top])
+        for _ in range(2):
+            listed: Any = maybeDeferred(roots.listing, "base")
+            files = self.successResultOf(listed).files
+            self.assertEqual(files, tuple(sorted(files)))
+            self.assertLessEqual({"beside", "top.sls"}, {*files})
 
     def tangle(self, links: dict[str, str]) -> None:
         """Serve C{a/x}, C{b/y}, an empty directory, and these links."""

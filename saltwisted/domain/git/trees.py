@@ -10,7 +10,7 @@ A function argument reads a tree. This module does not know libgit2.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from attrs import evolve, field, frozen
@@ -23,6 +23,8 @@ MOST_LINK = 4096
 """Bytes of the target of a link; a longer one leads nowhere."""
 MOST_BYTES = 256 * 1024 * 1024
 """Bytes of one directory that is listed."""
+RUN = 1000
+"""Names of one run."""
 _ROWS = {
     width: re.compile(rb"([0-7]{1,7}) ([^\0]*)\0(.{%d})" % width, re.DOTALL) for width in (20, 32)
 }
@@ -276,6 +278,20 @@ def mounted(listed: Everything, mountpoint: str) -> Everything:
         {f"{mountpoint}/{path}": text for path, text in listed.links.items()},
         listed.left_out,
     )
+
+
+def in_runs(names: Sequence[str]) -> list[bytes]:
+    """
+    Names in a form that is received at once, however many they are: runs of them, each one text.
+    No name of a tree has the character that separates them.
+    """
+    return ["\0".join(names[start : start + RUN]).encode() for start in range(0, len(names), RUN)]
+
+
+def of_runs(runs: Iterable[bytes]) -> Iterator[str]:
+    """The names; between two runs a thread may be interrupted."""
+    for run in runs:
+        yield from run.decode().split("\0")
 
 
 def changed(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, list[str]]:

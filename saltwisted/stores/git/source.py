@@ -17,8 +17,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
-from itertools import compress, count
-from operator import ne
 from typing import Any
 from weakref import WeakSet
 
@@ -31,13 +29,12 @@ from saltwisted.domain.git.mapping import Refs, Tip
 from saltwisted.domain.roots.manifest import name_of
 from saltwisted.errors import StoreError
 from saltwisted.stores.files import store_error
+from saltwisted.stores.git.lists import TreeLists, Work
 from saltwisted.stores.git.objects import Damaged, Repository
 from saltwisted.stores.roots.joined import Joined
 from saltwisted.stores.roots.served import Found, RunInPool, Shared
 from saltwisted.stores.roots.tree import OPEN, Listing, both, read_file, read_now
 
-Work = Callable[[Mapping[str, Any]], Deferred[Any]]
-"""Has a request answered by a worker process (L{saltwisted.worker.git.work})."""
 SPOOL = 512 * 1024 * 1024
 """Bytes of large files of one remote that stay laid out."""
 JUST_LAID = 300.0
@@ -52,9 +49,6 @@ REACH = frozenset(
 """How a remote is reached, and how often: no matter of what is served."""
 _MOST_HASHES = 200_000
 _MOST_PLACES = 1000
-_MOST_LISTINGS = 64
-_MOST_NAMES = 500_000
-"""Of files and directories, in all lists; what is the same is counted each time."""
 
 
 @frozen
@@ -189,9 +183,8 @@ class GitFiles:
         self._laying: dict[str, Shared] = {}
         self._laid: OrderedDict[str, str] = OrderedDict()
         self._lately: set[str] = set()
-        self._listings: OrderedDict[tuple[str, str, str], Listing] = OrderedDict()
-        self._listed: dict[tuple[str, str, str], Shared] = {}
-        self._joined = Joined(_one_list)
+        self._lists = TreeLists(run, work)
+        self._joined = Joined(_one_list, run)
         self._uid, self._gid = os.geteuid(), os.getegid()
         self._tell: Callable[[str], None] = lambda folder: None
         self._through: Callable[[GitView], GitView] = lambda view: view
@@ -250,7 +243,7 @@ class GitFiles:
     def over(self, view: GitView) -> GitFiles:
         """The same over another view, for callers that must not see the newest."""
         other = GitFiles(self._folder, self._hash_type, self._run, self._work)
-        other._hashes, other._laid, other._listings = self._hashes, self._laid, self._listings
+        other._hashes, other._laid, other._lists = self._hashes, self._laid, self._lists
         other._lately = self._lately
         other._tell = lambda folder: self._tell(folder)
         other.show(view)
@@ -443,43 +436,8 @@ class GitFiles:
         top = trees.resolve(place.tree, place.root, repository.look, lambda oid: None)
         if top is None or top[0] != trees.FOLDER:
             return Listing()
-        mountpoint = "/".join(place.mountpoint)
-        key = (repository.path, top[1], mountpoint)
-        known = self._listings.get(key)
-        if known is not None:
-            self._listings.move_to_end(key)
-            return known
-        running = self._listed.get(key)
-        if running is None:
-            running = self._listed[key] = Shared()
-            answer = self._work(
-                {"do": "list", "repo": repository.path, "tree": top[1], "mountpoint": mountpoint}
-            )
-            running.follow(answer.addBoth(self._came, key, place.served.folder))
-        return running.join()
-
-    def _came(self, answer: Any, key: tuple[str, str, str], folder: str) -> Any:
-        self._listed.pop(key, None)
-        if not isinstance(answer, Mapping):
-            return answer
-        if "error" in answer:
-            if answer.get("damaged"):
-                self._tell(folder)
-            raise StoreError(str(answer["error"]), f"{key[0]}:{key[1]}")
-        near = next(
-            (each for other, each in reversed(self._listings.items()) if other[::2] == key[::2]),
-            Listing(),
-        )
-        files, dirs = _alike(answer["files"], near.files), _alike(answer["dirs"], near.dirs)
-        listing = Listing(files, dirs, (), dict(answer["links"]))
-        self._listings[key] = listing
-        named = sum(len(each.files) + len(each.dirs) for each in self._listings.values())
-        while len(self._listings) > 1 and (
-            named > _MOST_NAMES or len(self._listings) > _MOST_LISTINGS
-        ):
-            _, gone = self._listings.popitem(last=False)
-            named -= len(gone.files) + len(gone.dirs)
-        return listing
+        tell = partial(self._tell, place.served.folder)
+        return self._lists.of((repository.path, top[1], "/".join(place.mountpoint)), tell)
 
 
 def remove_others(folders: Iterable[str], wanted: Container[str], before: float) -> None:
@@ -493,24 +451,8 @@ def remove_others(folders: Iterable[str], wanted: Container[str], before: float)
                         os.unlink(entry.path)
 
 
-def _alike(names: Sequence[str], near: tuple[str, ...]) -> tuple[str, ...]:
-    """
-    The sorted names of one commit, which most often begin and end as those of another: these are
-    kept once. Ten thousand take most of a mebibyte, and are compared in half a millisecond.
-    """
-    whole = tuple(names)
-    if whole == near:
-        return near
-    most = min(len(whole), len(near))
-    front = next(compress(count(), map(ne, whole, near)), most)
-    back = next(compress(count(), map(ne, reversed(whole), reversed(near))), most)
-    back = min(back, most - front)
-    middle = whole[front : len(whole) - back]
-    return near[:front] + middle + near[len(near) - back :]
-
-
 def _together(
-    found: list[Any], join: Callable[[list[Any]], Listing]
+    found: list[Any], join: Callable[[list[Any]], Listing | Deferred[Listing]]
 ) -> Listing | Deferred[Listing]:
     """Several lists as one; those that come later, when they have come."""
     for number, each in enumerate(found):

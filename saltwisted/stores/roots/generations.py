@@ -15,23 +15,27 @@ import os
 import stat
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from attrs import frozen
-from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.defer import Deferred, fail, gatherResults, succeed
 from twisted.python.failure import Failure
 
 from saltwisted.domain.roots.entry import DIR, FILE, LINK, TreeEntry
 from saltwisted.domain.roots.manifest import Generation
 from saltwisted.errors import StoreError
 from saltwisted.stores.roots import sound
+from saltwisted.stores.roots.joined import Joined
 from saltwisted.stores.roots.objects import ContentStore
 from saltwisted.stores.roots.served import Found, Roots, RootsOptions, RunInPool, Shared, clean_path
-from saltwisted.stores.roots.tree import INLINE, Listing, both, read_now
+from saltwisted.stores.roots.tree import INLINE, Listing, both, in_order, read_now
 
 MOST_LINKS = 40
 MOST_BY_LINKS = 100_000
 """Paths that lead through links to directories, so that links among a few directories end."""
+FEW = 500
+"""Files and directories that are listed in the reactor thread, in a millisecond or two."""
 _MAX_HASHES = 50_000
 _MAX_LISTINGS = 32
 
@@ -73,6 +77,8 @@ class GenerationRoots(Roots):
         self._learning: dict[bytes, Shared] = {}
         self._kept_hashes: OrderedDict[bytes, str] = OrderedDict()
         self._kept_listings: OrderedDict[tuple[Any, ...], Listing] = OrderedDict()
+        self._coming: dict[tuple[Any, ...], Shared] = {}
+        self._joined = Joined(both, run)
         self._uid, self._gid = os.geteuid(), os.getegid()
         super().__init__(file_roots, run, options)
         self._options = options
@@ -262,41 +268,86 @@ class GenerationRoots(Roots):
                 else (Listing())
             )
         key = (saltenv, *(generation.digest for _, generation in generations))
-        kept = self._kept_listings.get(key)
-        if kept is None:
-            kept = self._kept_listings[key] = self._list(generations)
-            if len(self._kept_listings) > _MAX_LISTINGS:
-                self._kept_listings.popitem(last=False)
-        whole = kept
+        whole = self._kept_listings.get(key) or self._list(key, generations)
         if len(generations) == len(roots):
             return whole
         more = self._direct.listing(saltenv)
-        if isinstance(more, Deferred):
-            return more.addCallback(lambda other: both(whole, other))
-        return both(whole, more)
+        if isinstance(whole, Listing) and isinstance(more, Listing):
+            return self._joined.of(saltenv, (whole, more))
+        each = [d if isinstance(d, Deferred) else succeed(d) for d in (whole, more)]
+        found: Deferred[Any] = gatherResults(each, consumeErrors=True)
+        return found.addCallbacks(partial(self._joined.of, saltenv), _first_error)
 
-    def _list(self, generations: list[tuple[str, Generation]]) -> Listing:
+    def _list(
+        self, key: tuple[Any, ...], generations: list[tuple[str, Generation]]
+    ) -> Listing | Deferred[Listing]:
+        """A list that is not kept yet: made at once where that is short, else in the pool."""
+        coming = self._coming.get(key)
+        if coming is None:
+            lister = _Lister(self._follow, self._ignore_links, self._ignored)
+            if sum(len(each.folders) + each.files for _, each in generations) <= FEW:
+                return self._keep_listing(key, lister.made_of(generations))
+            coming = self._coming[key] = Shared()
+            made = self.run(lister.made_of, generations).addCallback(
+                partial(self._keep_listing, key)
+            )
+            coming.follow(made.addBoth(self._listed, key))
+        return coming.join()
+
+    def _listed(self, outcome: Any, key: tuple[Any, ...]) -> Any:
+        self._coming.pop(key, None)
+        return outcome
+
+    def _keep_listing(
+        self, key: tuple[Any, ...], made: tuple[Listing, list[tuple[str, StoreError]]]
+    ) -> Listing:
+        listing, wrong = made
+        for root, error in wrong:
+            self.log.error(
+                "{root}: {why} at {path}: lists of files leave out what links point to",
+                root=root,
+                why=error.reason,
+                path=error.path,
+            )
+        self._kept_listings[key] = listing
+        if len(self._kept_listings) > _MAX_LISTINGS:
+            self._kept_listings.popitem(last=False)
+        return listing
+
+
+@frozen
+class _Lister:
+    """
+    Makes a list of generations, which never change; a thread may do this.
+
+    @ivar ignored: whether a path is left out.
+    """
+
+    follow: bool
+    ignore_links: bool
+    ignored: Callable[[str], bool]
+
+    def made_of(
+        self, generations: list[tuple[str, Generation]]
+    ) -> tuple[Listing, list[tuple[str, StoreError]]]:
+        """The list, and the roots that have too many paths through links."""
         files: set[str] = set()
         folders: set[str] = set()
         empty: set[str] = set()
         links: dict[str, str] = {}
+        wrong = []
         for root, generation in generations:
             try:
-                found = list(ways(generation, self._follow))
+                found = list(ways(generation, self.follow))
             except StoreError as error:
-                self.log.error(
-                    "{root}: {why} at {path}: lists of files leave out what links point to",
-                    root=root,
-                    why=error.reason,
-                    path=error.path,
-                )
+                wrong.append((root, error))
                 found = list(ways(generation, False))
             for path, entry, folder in found:
                 rel = os.fsdecode(path)
-                if self._ignored(f"{root}/{rel}"):
+                if self.ignored(f"{root}/{rel}"):
                     continue
                 if entry.kind == LINK:
-                    if self._ignore_links:
+                    if self.ignore_links:
                         continue
                     links[rel] = os.fsdecode(entry.content)
                 if folder is None:
@@ -305,12 +356,16 @@ class GenerationRoots(Roots):
                 folders.add(rel)
                 if not generation.folders.get(folder):
                     empty.add(rel)
-        return Listing(
-            tuple(sorted(files)),
-            tuple(sorted(folders)),
-            tuple(sorted(empty)),
-            dict(sorted(links.items())),
+        return (
+            Listing(
+                in_order(files), in_order(folders), in_order(empty), dict(sorted(links.items()))
+            ),
+            wrong,
         )
+
+
+def _first_error(failure: Any) -> Any:
+    return failure.value.subFailure
 
 
 def ways(generation: Generation, follow: bool) -> Iterator[tuple[bytes, TreeEntry, bytes | None]]:

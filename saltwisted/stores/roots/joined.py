@@ -1,5 +1,6 @@
 """
-Several lists as one, made once of the same lists: ten thousand names take a millisecond or two.
+Several lists as one, made once of the same lists: ten thousand names take a millisecond or two, and
+very many are put together in a thread.
 """
 
 from __future__ import annotations
@@ -9,7 +10,10 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import reduce
 from typing import Any, Generic, TypeVar
 
-from saltwisted.stores.roots.tree import Listing
+from twisted.internet.defer import Deferred
+
+from saltwisted.stores.roots.served import RunInPool, Shared
+from saltwisted.stores.roots.tree import AT_ONCE, Listing
 
 MOST = 16
 """Lists that are kept."""
@@ -62,13 +66,15 @@ class Joined:
     Lists of several places as one.
 
     @param join: makes one of two.
+    @param run: runs a blocking call in the pool.
     """
 
-    def __init__(self, join: Callable[[Listing, Listing], Listing]) -> None:
-        self._join = join
+    def __init__(self, join: Callable[[Listing, Listing], Listing], run: RunInPool) -> None:
+        self._join, self._run = join, run
         self._made: Made[Listing] = Made(MOST, lambda listing: 1)
+        self._coming: dict[Hashable, tuple[Sequence[Listing], Shared]] = {}
 
-    def of(self, name: Hashable, listings: Sequence[Listing]) -> Listing:
+    def of(self, name: Hashable, listings: Sequence[Listing]) -> Listing | Deferred[Listing]:
         """
         All of these as one.
 
@@ -77,4 +83,19 @@ class Joined:
         some = [each for each in listings if each != Listing()]
         if len(some) < 2:
             return some[0] if some else Listing()
-        return self._made.of(name, some) or self._made.keep(name, some, reduce(self._join, some))
+        known = self._made.of(name, some)
+        if known is not None:
+            return known
+        if sum(len(each.files) + len(each.dirs) for each in some) <= AT_ONCE:
+            return self._made.keep(name, some, reduce(self._join, some))
+        coming = self._coming.get(name)
+        if coming is None or list(map(id, coming[0])) != list(map(id, some)):
+            coming = self._coming[name] = some, Shared()
+            coming[1].follow(self._run(reduce, self._join, some).addBoth(self._came, name, some))
+        return coming[1].join()
+
+    def _came(self, outcome: Any, name: Hashable, some: Sequence[Listing]) -> Any:
+        coming = self._coming.get(name)
+        if coming is not None and coming[0] is some:
+            del self._coming[name]
+        return self._made.keep(name, some, outcome) if isinstance(outcome, Listing) else outcome

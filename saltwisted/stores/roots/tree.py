@@ -10,13 +10,19 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from heapq import merge
+from itertools import groupby, islice
 
 from attrs import frozen
 
 from saltwisted.errors import StoreError
 from saltwisted.stores.files import store_error
 
+AT_ONCE = 20_000
+"""Names with which something is done in the reactor thread, in a millisecond or two."""
+RUN = 1000
+"""Names after which a thread of the pool may be interrupted: one call for all holds up others."""
 INLINE = 64 * 1024
 """Bytes that are read or hashed in the reactor thread; more goes to the pool."""
 
@@ -50,8 +56,21 @@ def both(one: Listing, other: Listing) -> Listing:
 def _either(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
     if not one or not other:
         return one or other
+    if len(one) + len(other) > AT_ONCE:
+        return tuple([name for name, _ in groupby(merge(one, other))])
     # Two sorted runs are merged, a set would have to be sorted anew
     return tuple(dict.fromkeys(sorted((*one, *other))))
+
+
+def in_order(names: Collection[str]) -> tuple[str, ...]:
+    """Sorted names; very many are sorted in runs, for a thread."""
+    if len(names) <= AT_ONCE:
+        return tuple(sorted(names))
+    left = iter(names)
+    runs = []
+    while run := list(islice(left, RUN)):
+        runs.append(sorted(run))
+    return tuple(merge(*runs))
 
 
 def read_now(fd: int, start: int, length: int) -> bytes | None:
@@ -202,9 +221,9 @@ class _Walk:
     def listing(self) -> Listing:
         """All that was added."""
         return Listing(
-            tuple(sorted(self._files)),
-            tuple(sorted(self._dirs)),
-            tuple(sorted(self._empty & self._dirs)),
+            in_order(self._files),
+            in_order(self._dirs),
+            in_order(self._empty & self._dirs),
             dict(sorted(self._links.items())),
         )
 

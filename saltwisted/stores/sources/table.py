@@ -14,8 +14,9 @@ from twisted.internet.defer import Deferred, fail
 from saltwisted.errors import StoreError
 from saltwisted.kinds import FILES, Parts
 from saltwisted.parts import IFileSource
+from saltwisted.stores.git.lists import Work
 from saltwisted.stores.git.objects import library
-from saltwisted.stores.git.source import GitFiles, Work
+from saltwisted.stores.git.source import GitFiles
 from saltwisted.stores.roots.pushed import PushedFiles
 from saltwisted.stores.roots.served import Roots, RunInPool
 

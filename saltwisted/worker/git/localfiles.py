@@ -160,7 +160,7 @@ class LocalGit:
                 log.error("gitfs: %s: %s", each.remote.shown, answer["error"])
                 continue
             found = answer[form]
-            whole.update(found if form == "links" else dict.fromkeys(found, ""))
+            whole.update(found if form == "links" else dict.fromkeys(trees.of_runs(found), ""))
         return whole
 
 

@@ -121,7 +121,7 @@ def _states(request: Mapping[str, Any]) -> dict[str, Any]:
 
 def _list(request: Mapping[str, Any]) -> dict[str, Any]:
     """
-    Everything below a tree, as Salt lists it.
+    Everything below a tree, as Salt lists it; C{files} and C{dirs} as of L{trees.in_runs}.
 
     @param request: C{repo}, C{tree} and C{mountpoint}.
     """
@@ -132,8 +132,8 @@ def _list(request: Mapping[str, Any]) -> dict[str, Any]:
             return {"error": str(error)}
     found = trees.mounted(found, str(request["mountpoint"]))
     return {
-        "files": found.files,
-        "dirs": found.dirs,
+        "files": trees.in_runs(found.files),
+        "dirs": trees.in_runs(found.dirs),
         "links": found.links,
         "left_out": found.left_out,
     }

@@ -1,0 +1,123 @@
+"""
+Lists of trees of commits. A worker process makes them; here they are read, each once for all who
+ask, and kept. Reading very many names takes long, and is done in the pool.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import compress, count
+from operator import ne
+from typing import Any
+
+from twisted.internet.defer import Deferred
+
+from saltwisted.domain.git import trees
+from saltwisted.errors import StoreError
+from saltwisted.stores.roots.served import RunInPool, Shared
+from saltwisted.stores.roots.tree import AT_ONCE, Listing
+
+Work = Callable[[Mapping[str, Any]], Deferred[Any]]
+"""Has a request answered by a worker process (L{saltwisted.worker.git.work})."""
+Key = tuple[str, str, str]
+"""The path of a repository, the name of a tree, and the mount point of its files."""
+MOST_LISTINGS = 64
+MOST_NAMES = 500_000
+"""Of files and directories, in all lists; what is the same is counted each time."""
+
+
+class TreeLists:
+    """
+    Reactor thread only.
+
+    @param run: runs a blocking call in the pool.
+    @param work: has a worker process do something.
+    """
+
+    def __init__(self, run: RunInPool, work: Work) -> None:
+        self._run, self._work = run, work
+        self._kept: OrderedDict[Key, Listing] = OrderedDict()
+        self._coming: dict[Key, Shared] = {}
+
+    def of(self, key: Key, damaged: Callable[[], object]) -> Listing | Deferred[Listing]:
+        """
+        Everything below a tree.
+
+        @param damaged: called if something of it cannot be read.
+        """
+        known = self._kept.get(key)
+        if known is not None:
+            self._kept.move_to_end(key)
+            return known
+        running = self._coming.get(key)
+        if running is None:
+
+            def finished(outcome: Any) -> Any:
+                self._coming.pop(key, None)
+                return outcome
+
+            running = self._coming[key] = Shared()
+            repo, tree, mountpoint = key
+            answer = self._work(
+                {"do": "list", "repo": repo, "tree": tree, "mountpoint": mountpoint}
+            )
+            running.follow(answer.addCallback(self._came, key, damaged).addBoth(finished))
+        return running.join()
+
+    def _came(self, answer: Mapping[str, Any], key: Key, damaged: Callable[[], object]) -> Any:
+        if "error" in answer:
+            if answer.get("damaged"):
+                damaged()
+            raise StoreError(str(answer["error"]), f"{key[0]}:{key[1]}")
+        near = next(
+            (each for other, each in reversed(self._kept.items()) if other[::2] == key[::2]),
+            Listing(),
+        )
+        if (len(answer["files"]) + len(answer["dirs"])) * trees.RUN <= AT_ONCE:
+            return self._keep(key, _listing_of(answer, near))
+        made: Deferred[Listing] = self._run(_listing_of, answer, near)
+        return made.addCallback(partial(self._keep, key))
+
+    def _keep(self, key: Key, listing: Listing) -> Listing:
+        self._kept[key] = listing
+        named = sum(len(each.files) + len(each.dirs) for each in self._kept.values())
+        while len(self._kept) > 1 and (named > MOST_NAMES or len(self._kept) > MOST_LISTINGS):
+            _, gone = self._kept.popitem(last=False)
+            named -= len(gone.files) + len(gone.dirs)
+        return listing
+
+
+def _alike(names: Sequence[str], near: tuple[str, ...]) -> tuple[str, ...]:
+    """
+    The sorted names of one commit, which most often begin and end as those of another: these are
+    kept once. Ten thousand take most of a mebibyte, and are compared in half a millisecond.
+    """
+    whole = tuple(names)
+    if not near:
+        return whole
+    most = min(len(whole), len(near))
+    front = _same(whole, near, most)
+    if front == len(whole) == len(near):
+        return near
+    back = _same(whole[::-1], near[::-1], most - front)
+    middle = whole[front : len(whole) - back]
+    return near[:front] + middle + near[len(near) - back :]
+
+
+def _same(one: tuple[str, ...], other: tuple[str, ...], most: int) -> int:
+    """How many names at the beginning are the same; in runs, since it may be done in a thread."""
+    for start in range(0, most, trees.RUN):
+        end = min(start + trees.RUN, most)
+        if one[start:end] != other[start:end]:
+            unlike = map(ne, one[start:end], other[start:end])
+            return start + next(compress(count(), unlike))
+    return most
+
+
+def _listing_of(answer: Mapping[str, Any], near: Listing) -> Listing:
+    """The list that a worker has made; a thread may do this."""
+    files = _alike(list(trees.of_runs(answer["files"])), near.files)
+    dirs = _alike(list(trees.of_runs(answer["dirs"])), near.dirs)
+    return Listing(files, dirs, (), dict(answer["links"]))
