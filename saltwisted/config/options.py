@@ -736,6 +736,8 @@ class MasterConfig(CommonOptions):
     pillar_version: int = 2
     #: Whether the details of a broken pillar are hidden from the minion.
     pillar_safe_render_error: bool = True
+    #: Whether a minion whose pillar has errors gets the last one that had none, of this master.
+    pillar_last_good: bool = False
 
     # -- States
 

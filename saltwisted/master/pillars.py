@@ -4,7 +4,8 @@ Where a master's pillars come from: worker processes, and earlier compilations.
 A compiled pillar is stored packed, together with what it depended on: the stamps of files and
 directories (including those that did not exist), and the grains that its templates read. It is used
 again as long as all of these are the same, which some ten C{stat} calls decide. A pillar that used
-commands, dice, or a foreign ext_pillar is never stored. The rules of compilation are in
+commands, dice, or a foreign ext_pillar is never stored. With C{pillar_last_good}, the last pillar
+of a minion that had no errors is served in place of one that has. The rules of compilation are in
 C{domain.pillar}, and L{saltwisted.worker.pillar.work} does the work.
 """
 
@@ -21,6 +22,7 @@ from twisted.logger import Logger
 from saltwisted.errors import RemoteError
 from saltwisted.interfaces import IPillarSource
 from saltwisted.master.ground import Ground
+from saltwisted.master.pillarerrors import PillarErrors
 from saltwisted.master.workers import WorkerPool
 from saltwisted.wire.msgpack import pack, unpack
 
@@ -39,6 +41,8 @@ TRIES = 3
 
 Stamp = tuple[int, int, int] | None
 Dependencies = tuple[tuple[bytes, Stamp], ...]
+Key = tuple[str, bytes]
+"""A minion, and which of its pillars."""
 
 
 class PillarWorkers(WorkerPool, Protocol):
@@ -58,25 +62,34 @@ class CachedPillar:
 
     @ivar grains: the names that were read; C{None} for all.
     @ivar facts: the values of these grains, packed.
+    @ivar is_good: whether it has no errors.
     """
 
     packed: bytes = field(repr=False)
     files: Dependencies = field(repr=False)
     grains: tuple[str, ...] | None
     facts: bytes = field(repr=False)
+    is_good: bool = True
 
 
 class Pillars:
-    """Reactor thread only."""
+    """
+    Reactor thread only.
+
+    @ivar errors: whose pillars have errors.
+    """
 
     log = Logger()
 
     def __init__(self, ground: Ground, workers: PillarWorkers) -> None:
         self._ground = ground
         self._workers = workers
-        self._kept: OrderedDict[tuple[str, bytes], CachedPillar] = OrderedDict()
+        self._kept: OrderedDict[Key, CachedPillar] = OrderedDict()
         self._bytes = 0
         self._same: dict[Any, Any] = {}
+        self._good: OrderedDict[Key, bytes] = OrderedDict()
+        self._good_bytes = 0
+        self.errors = PillarErrors(ground.now, ground.keys.accepted_ids)
 
     def startService(self) -> None:
         """Tell the workers the configuration."""
@@ -96,6 +109,9 @@ class Pillars:
         self._kept.clear()
         self._same.clear()
         self._bytes = 0
+        self._good.clear()
+        self._good_bytes = 0
+        self.errors.clear()
         self._workers.recycle(ENTRY)
 
     async def pillar(
@@ -106,9 +122,9 @@ class Pillars:
         pillarenv: str | None,
         override: Mapping[str, Any] | None,
     ) -> Mapping[str, Any]:
-        """The pillar as a value; errors are in C{_errors}."""
+        """The pillar as a value, for operators; errors are in C{_errors}."""
         value: dict[str, Any] = unpack(
-            await self.packed(minion_id, grains, saltenv, pillarenv, override)
+            await self.packed(minion_id, grains, saltenv, pillarenv, override, or_good=False)
         )
         return value
 
@@ -122,6 +138,7 @@ class Pillars:
         ext: Any = None,
         extra: Mapping[str, Any] | None = None,
         fresh: bool = False,
+        or_good: bool = True,
     ) -> bytes:
         """
         The pillar in the network's form.
@@ -130,6 +147,7 @@ class Pillars:
             C{on_demand_ext_pillar} does not name.
         @param extra: C{extra_minion_data}, for external pillars.
         @param fresh: compile it again.
+        @param or_good: whether the last good one may stand in for one with errors.
         @raises RemoteError: the worker failed, or this master has no pillars.
         """
         self._check()
@@ -138,7 +156,7 @@ class Pillars:
         if kept is not None and not fresh and self._holds(kept, grains):
             self._kept.move_to_end(key)
             self._ground.counters["pillar:kept"] += 1
-            return kept.packed
+            return kept.packed if kept.is_good or not or_good else self._or_good(key, kept.packed)
         self._ground.counters["pillar:compiled"] += 1
         payload = {
             "do": "pillar",
@@ -158,11 +176,45 @@ class Pillars:
             # Half of it may have been compiled from the roots before
         for line in answer["log"][:LOG_LINES]:
             self.log.error("pillar of {minion}: {line}", minion=minion_id, line=line[:500])
-        packed: bytes = answer["packed"]
-        self._keep(key, packed, answer, grains)
-        if not (override or ext or extra) and self._ground.config.minion_data_cache:
-            self._ground.cache.put("pillar", minion_id, unpack(packed))
-        return packed
+        compiled: bytes = answer["packed"]
+        packed = compiled
+        self._keep(key, compiled, answer, grains)
+        if not (override or ext or extra):
+            packed = self._judge(key, compiled, answer)
+            if self._ground.config.minion_data_cache:
+                self._ground.cache.put("pillar", minion_id, unpack(packed))
+        return packed if or_good else compiled
+
+    # -- what has errors ------------------------------------------------------------
+
+    def _judge(self, key: Key, packed: bytes, answer: Mapping[str, Any]) -> bytes:
+        """What the minion gets."""
+        if answer["good"]:
+            self.errors.mended(key)
+            self._remember(key, packed)
+            return packed
+        served = self._or_good(key, packed)
+        is_served = served is packed
+        self.errors.found(key, (answer["log"] or ["see the log"])[0], is_served)
+        if not is_served:
+            self.log.warn("pillar of {minion}: its last good one is served", minion=key[0])
+        return served
+
+    def _or_good(self, key: Key, packed: bytes) -> bytes:
+        """The last good pillar where there is one, else this."""
+        return self._good.get(key, packed)
+
+    def _remember(self, key: Key, packed: bytes) -> None:
+        if not self._ground.config.pillar_last_good:
+            return
+        self._good_bytes += len(packed) + ENTRY_COST - self._forgotten(self._good.pop(key, None))
+        self._good[key] = packed
+        while self._good_bytes > KEEP_BYTES and len(self._good) > 1:
+            self._good_bytes -= self._forgotten(self._good.popitem(last=False)[1])
+
+    @staticmethod
+    def _forgotten(packed: bytes | None) -> int:
+        return 0 if packed is None else len(packed) + ENTRY_COST
 
     async def top(
         self, minion_id: str, grains: Mapping[str, Any], saltenv: str | None = None
@@ -215,7 +267,7 @@ class Pillars:
 
     def _keep(
         self,
-        key: tuple[str, bytes],
+        key: Key,
         packed: bytes,
         answer: Mapping[str, Any],
         grains: Mapping[str, Any],
@@ -236,7 +288,7 @@ class Pillars:
             for pair in ((path, None if stamp is None else tuple(stamp)) for path, stamp in files)
         )
         self._kept[key] = CachedPillar(
-            packed, one(pairs, pairs), one(names, names), _facts(names, grains)
+            packed, one(pairs, pairs), one(names, names), _facts(names, grains), answer["good"]
         )
         self._bytes += len(packed) + ENTRY_COST
         while self._bytes > KEEP_BYTES:

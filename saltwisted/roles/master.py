@@ -200,6 +200,7 @@ class Master:
             "cache": stores.cache,
             "pruning": seams.prune_time,
             "events": seams.kept,
+            "pillar": self.ctx.pillars.errors,
             **({"git": self.git} if self.git.is_wanted else {}),
             **({"receipts": seams.book} if seams.book is not None else {}),
             **(disks or {}),

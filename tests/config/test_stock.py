@@ -47,6 +47,7 @@ OWN = {
     "gitfs_verify_keyring",
     "gitfs_webhook_secret",
     "mine_size_max",
+    "pillar_last_good",
     "site_function_timeout",
     "job_claims_max",
     "job_claims_size_max",

@@ -10,7 +10,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.logger import globalLogPublisher
@@ -18,6 +18,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.config.options import MasterConfig
 from saltwisted.errors import RemoteError
+from saltwisted.master import pillarerrors
 from saltwisted.master import pillars as module
 from saltwisted.master.context import Context
 from saltwisted.master.handlers.pillar import pillar as handler
@@ -77,6 +78,8 @@ class PillarCase(SynchronousTestCase):
         self.addCleanup(shutil.rmtree, self.where)
         os.utime(self.where, (LONG_AGO, LONG_AGO))
         self.pool = InProcess()
+        self.now = 0.0
+        self.known = [f"m{number}" for number in range(6)]
         self.cache = Cache()
         self.fired: list[tuple[str, Any]] = []
         self.pillars = self.master()
@@ -98,6 +101,8 @@ class PillarCase(SynchronousTestCase):
                 pillar_opts=config.as_opts,
                 counters=Counter(),
                 cache=self.cache,
+                now=lambda: self.now,
+                keys=SimpleNamespace(accepted_ids=lambda: self.known),
                 bus=SimpleNamespace(fire=lambda tag, data: self.fired.append((tag, data))),
             ),
         )
@@ -248,6 +253,128 @@ class KeptTests(PillarCase):
         self.pool.broken = None
 
         self.assertEqual(self.ask(), {"x": "Debian"})
+
+
+class ErrorTests(PillarCase):
+    """A pillar with errors: who is told, and what its minion gets."""
+
+    FAILED: ClassVar = ["Rendering SLS 'a' failed. Please see master log for details."]
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.write("top.sls", TOP)
+        self.versions = 0
+        self.breaks()
+
+    def breaks(self, *minions: str) -> None:
+        """Another version of the file, which fails for these minions."""
+        self.versions += 1
+        wrong = "{% if grains.id in " + repr(list(minions)) + " %}{{ no.no }}{% endif %}"
+        self.write("a.sls", f"{wrong}\nx: {self.versions}\n", LONG_AGO + self.versions)
+
+    def problem(self) -> str:
+        """What C{status} says."""
+        return self.pillars.errors.problem
+
+    def test_named(self) -> None:
+        """Of the minions whose pillars have errors some are named, with the error and no data."""
+        self.ask()
+        self.assertEqual(self.problem(), "")
+        self.breaks("m1", "m2", "m3", "m4", "m5", "gone")
+        for minion in ("m5", "m4", "m1", "m2", "gone"):
+            self.ask(minion)
+        said = self.problem()
+        self.assertIn("the pillar of m1 has errors (Rendering SLS 'a' failed", said)
+        self.assertIn("'no' is undefined", said)
+        self.assertTrue(said.endswith("one more has"), said)
+        self.assertNotIn("gone", said)
+        self.ask("m3")
+        self.assertIn("so have those of 2 more minions", self.problem())
+
+        self.breaks("m2")
+        for minion in ("m1", "m3", "m4", "m5"):
+            self.ask(minion)
+        self.assertTrue(self.problem().startswith("the pillar of m2"), self.problem())
+        self.now += pillarerrors.LASTS
+        self.assertEqual(self.problem(), "")
+
+    def test_what_counts(self) -> None:
+        """What somebody asks for besides is no pillar of a minion; an environment is one."""
+        self.breaks("m1")
+        self.ask(override={"y": 1})
+        self.ask(extra={"y": 1})
+        self.assertEqual(self.problem(), "")
+        self.ask(saltenv="base")
+        self.assertIn("m1", self.problem())
+        self.pillars.clear()
+        self.assertEqual(self.problem(), "")
+
+    def test_bounded(self) -> None:
+        """Very many minions are not all kept in mind."""
+        self.patch(pillarerrors, "MOST", 2)
+        self.breaks("m1", "m2", "m3")
+        for minion in ("m1", "m2", "m3"):
+            self.ask(minion)
+
+        self.assertEqual(self.problem().count("the pillar of"), 2)
+
+    def test_as_in_salt(self) -> None:
+        """By default the minion gets what could be compiled, and the errors."""
+        self.ask()
+        self.breaks("m1")
+
+        self.assertEqual(self.ask(), {"_errors": self.FAILED})
+        self.assertNotIn("last good", self.problem())
+
+    def test_last_good(self) -> None:
+        """
+        With C{pillar_last_good} a minion whose pillar has errors gets the last one that had none,
+        also when it asks again, until that is mended; the others get the newest. A minion that had
+        none before gets the errors, and an operator always does.
+        """
+        self.pillars = self.master(pillar_last_good=True)
+        self.assertEqual(self.ask(), {"x": 1})
+        self.breaks("m1", "m2")
+        for _ in range(2):
+            self.assertEqual(self.ask(), {"x": 1})
+        self.assertEqual(self.ask("m3"), {"x": 2})
+        self.assertEqual(self.ask("m2"), {"_errors": self.FAILED})
+        self.assertEqual(self.cache.values["pillar", "m1"], {"x": 1})
+        asked = self.pillars.pillar("m1", {"os": "Debian"}, None, None, None)
+        shown = self.successResultOf(Deferred.fromCoroutine(asked))
+        self.assertEqual(shown, {"_errors": self.FAILED})
+        self.assertIn("; its last good pillar is served)", self.problem())
+        self.assertEqual(self.problem().count("last good"), 1)
+
+        self.breaks()
+        self.assertEqual(self.ask(), {"x": 3})
+        self.breaks("m1")
+        self.assertEqual(self.ask(), {"x": 3})
+        # What an operator has the master forget is not served
+        self.pillars.clear()
+        self.assertEqual(self.ask(), {"_errors": self.FAILED})
+
+    def test_last_good_of_each(self) -> None:
+        """It is that of the same environment, and none with what was asked for besides."""
+        self.pillars = self.master(pillar_last_good=True)
+        self.ask(saltenv="base")
+        self.ask(override={"y": 1})
+        self.breaks("m1")
+
+        self.assertEqual(self.ask(), {"_errors": self.FAILED})
+        self.assertEqual(self.ask(override={"y": 1}), {"_errors": self.FAILED, "y": 1})
+        self.assertEqual(self.ask(saltenv="base"), {"x": 1})
+
+    def test_last_good_is_bounded(self) -> None:
+        """Too many bytes of them are not kept."""
+        self.patch(module, "KEEP_BYTES", 3 * module.ENTRY_COST)
+        self.pillars = self.master(pillar_last_good=True)
+        for minion in ("m1", "m2", "m3", "m4"):
+            self.ask(minion)
+        self.breaks("m1", "m4")
+
+        self.assertEqual(self.ask("m4"), {"x": 1})
+        self.assertEqual(self.ask("m1"), {"_errors": self.FAILED})
 
 
 class AnswerTests(PillarCase):

@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 from unittest import SkipTest
 
@@ -150,6 +151,32 @@ class PillarTests(GitCase):
         answer = self.pillar(f"master {self.repo}")
         self.assertEqual(answer["y"], 1)
         self.assertIn("Rendering SLS 'a' failed", answer["_errors"][0])
+
+    def test_all_errors(self) -> None:
+        """
+        Of several branches, external pillars and pillar files each error is named, in the pillar
+        and in what the master logs (pains-next 3.5).
+        """
+        self.commit({"a.sls": "x: {{ one.no }}"})
+        self.commit({"a.sls": "y: {{ two.no }}"}, "two")
+        two = {f"two {self.repo}": [{"env": "base"}]}
+        os.makedirs(f"{self.where}/roots")
+        Path(f"{self.where}/roots/top.sls").write_text("base:\n  '*': [c]\n")
+        Path(f"{self.where}/roots/c.sls").write_text("z: {{ three.no }}")
+        options = self.options(f"master {self.repo}", two)
+        options["pillar_roots"] = {"base": [f"{self.where}/roots"]}
+        apart = [{"git": [each]} for each in (f"master {self.repo}", two)]
+        for several in (options["ext_pillar"], apart):
+            options["ext_pillar"] = several
+            worker = PillarWorker(options)
+            answer = worker.pillar({"id": "m1", "grains": {}, "saltenv": None, "pillarenv": None})
+            errors, said = unpack(answer["packed"])["_errors"], "\n".join(answer["log"])
+
+            self.assertEqual([text.split("'")[1] for text in errors], ["c", "a", "a"])
+            self.assertFalse(answer["good"])
+            for name in ("one", "two", "three"):
+                self.assertIn(f"'{name}' is undefined", said)
+            self.assertEqual(said.count("git_pillar: "), 2)
 
 
 def ask(options: dict[str, Any], branches: list[str]) -> list[tuple[str, Any]]:

@@ -422,6 +422,10 @@ class PillarCompiler:
                     self._noted(f"Failed to load ext_pillar {name}: {problem}")
                     for problem in problems
                 ]
+            if isinstance(made, dict) and isinstance(made.get("_errors"), list):
+                # Of one that compiles files itself. To merge them would be to lose some
+                errors += made["_errors"]
+                made = {key: value for key, value in made.items() if key != "_errors"}
             if made:
                 try:
                     pillar = self._merge(pillar, made)

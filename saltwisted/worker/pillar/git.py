@@ -330,16 +330,20 @@ def compile_branches(
     """
     places = GitPillar(opts, host=host).directories(config, saltenv, pillarenv)
     merged: Any = {}
+    errors: list[Any] = []
     for place, env, mounted in places:
         if mounted or (pillarenv and env != pillarenv):
             continue
         roots = [place]
         if opts.get("git_pillar_includes", True):
             roots += [other for other, its_env, _ in places if its_env == env and other != place]
+        compiled = dict(compile_roots(env, roots))
+        errors += compiled.pop("_errors", ())
         merged = merge(
             merged,
-            compile_roots(env, roots),
+            compiled,
             str(opts.get("pillar_source_merging_strategy") or "smart"),
             lists=bool(opts.get("pillar_merge_lists")),
         )
-    return merged
+    # However lists are merged, each of them is named
+    return {**merged, "_errors": errors} if errors else merged

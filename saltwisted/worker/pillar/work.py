@@ -8,14 +8,14 @@ directory or a grain changes.
 
 Calls have the shape C{{"do": "pillar", "id", "grains", "saltenv", "pillarenv", "override",
 "ext", "extra"}}. The answer is C{{"packed": bytes, "files": [[path, stamp]], "grains":
-[names], "log": [lines]}}: C{files} is C{None} for a pillar that must not be kept, C{grains}
-is C{None} if all were looked at. C{"do": "top"} answers with the merged top file,
-C{"do": "tops"} with environment to SLS names, from C{master_tops}.
+[names], "log": [lines], "good": bool}}: C{files} is C{None} for a pillar that must not be kept,
+C{grains} is C{None} if all were looked at, C{good} says that it has no errors. C{"do": "top"}
+answers with the merged top file, C{"do": "tops"} with environment to SLS names, from
+C{master_tops}.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Mapping
 from contextvars import ContextVar
@@ -46,8 +46,6 @@ from saltwisted.worker.process.loader import Loaders
 from saltwisted.worker.process.modulefiles import KINDS, adopt_salt
 from saltwisted.worker.renderhost import RootsHost
 from saltwisted.worker.servedfiles import served_by
-
-log = logging.getLogger(__name__)
 
 VIRTUAL_GRAINS = ("kernel", "os", "os_family", "osrelease", "osmajorrelease", "init", "virtual")
 """What decides which execution modules there are; modules loaded for one set serve all alike."""
@@ -84,8 +82,7 @@ class Compilation:
         opts = OptsDict(worker.opts)
         saltenv, pillarenv = request.get("saltenv"), request.get("pillarenv")
         self.settings = PillarSettings.of(opts, saltenv, pillarenv)
-        refused = self._take_ext(opts, request.get("ext"))
-        self.refused = refused
+        self.refused = self._take_ext(opts, request.get("ext"))
         self.master_id = opts.get("id")
         opts.update(
             {
@@ -109,6 +106,7 @@ class Compilation:
             )
         self.opts = opts
         self.pillar: Mapping[str, Any] = {}
+        self._inner = Compiled({})
         self.functions = NotedFunctions(
             lambda: worker.functions(self), lambda name: self.host.volatile.add(name)
         )
@@ -201,8 +199,8 @@ class Compilation:
         )
         compiled = inner.compiler.compile(ext=False)
         self.host.take(inner.host)
-        for line in compiled.summaries:
-            log.error("git_pillar: %s", line)
+        self._inner.summaries += [f"git_pillar: {line}" for line in compiled.summaries]
+        self._inner.details += compiled.details
         return compiled.pillar
 
     def replaced(self, pillar: Mapping[str, Any]) -> None:
@@ -216,6 +214,8 @@ class Compilation:
         """Compile."""
         with plain_pillar():
             compiled = self.compiler.compile()
+        compiled.summaries += self._inner.summaries
+        compiled.details += self._inner.details
         if self.refused:
             compiled.summaries.insert(0, self.refused)
         return compiled
@@ -342,13 +342,15 @@ class PillarWorker:
         """Answer C{"do": "pillar"}."""
         compilation = Compilation(self, request)
         compiled = compilation.run()
-        packed = pack(plain(compiled))
+        pillar = plain(compiled)
+        packed = pack(pillar)
         files = compilation.host.keepable()
         return {
             "packed": packed,
             "files": None if files is None else [[os.fsencode(p), s] for p, s in files.items()],
             "grains": looked_at(compilation.grains),
             "log": compiled.summaries,
+            "good": "_errors" not in pillar,
             "details": compiled.details if request.get("details") else [],
         }
 
