@@ -1,7 +1,7 @@
 """
-What must not be forgotten: the generations of jobs that have not returned and of runs that have not
-ended, on whichever node. Of jobs all nodes know by their pins; of the runs that go on here, or that
-somebody may go on with by what this node has of them, each node tells the others.
+Which generations must be kept: those of jobs that have not returned, and of runs that have not
+ended, on any node. All nodes know the jobs by their pins. Each node tells the others of runs: those
+that go on here, and those that a node could go on with by the records that this node has.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class RootLiving:
         self._saying.clock = clock
 
     def begin(self) -> None:
-        """From now on nothing that is used is forgotten."""
+        """From now on, nothing that is in use is forgotten."""
         self._commits().on_use(self._used)
         let_go(
             self._saying.start(SAY_EVERY, now=False),
@@ -57,7 +57,7 @@ class RootLiving:
         )
 
     def end(self) -> None:
-        """Stop reporting."""
+        """Tell nobody any more."""
         if self._saying.running:
             self._saying.stop()
 
@@ -69,7 +69,7 @@ class RootLiving:
         return {each[GIT] for each in trees if GIT in each}
 
     def _say(self) -> None:
-        """Tell all nodes what runs live on, or wait for somebody to go on with them."""
+        """Tell all nodes on which generations runs are, also those that nobody goes on with yet."""
         read, runs = self._commits().read(), self._runs()
         for name, trees in runs.items():
             self._ran.learn(name, trees)

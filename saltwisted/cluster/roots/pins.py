@@ -1,15 +1,15 @@
 """
 The master's questions about generations: which one a job gets, and what a minion is served.
 
-A pin is told to all nodes (word C{roots-pin}) before the job is, since a minion may ask any, and
-again to each node that is linked later, which looks whether the minion has returned meanwhile. What
-had not returned when all nodes ended is pinned again by the record of its job. Who hears of a job
-learns its commits at once: the node that knows them may be gone when the minion asks. A node that
-has not got the tree brings it (L{saltwisted.cluster.roots.trees}); where it cannot in time, the
-minion is served the newest, and the job is marked as I{mixed} on all nodes
-(L{saltwisted.cluster.roots.mixed}).
+A node tells all others of a pin (word C{roots-pin}) before it publishes the job, since a minion may
+ask any of them. It tells nodes that are linked later, too, and these look whether the minion has
+returned meanwhile. After a restart of all nodes, minions that had not returned are pinned again by
+the records of their jobs. A node that hears of a job learns its commits at once, since the node
+that knows them may be gone when the minion asks. If a node does not have a tree, it gets it from
+another node (L{saltwisted.cluster.roots.trees}). If it cannot in time, it serves the newest, and
+the job is marked as I{mixed} on all nodes (L{saltwisted.cluster.roots.mixed}).
 
-The commits of git are one more tree besides those of directories, under the name L{GIT}.
+Besides the trees of directories there is one for the commits of git, under the name L{GIT}.
 """
 
 from __future__ import annotations

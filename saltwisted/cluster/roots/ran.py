@@ -1,11 +1,11 @@
 """
-Which trees made up the generation of a job or a run, on every node and on its disk, so that
-something can be run on that generation again, by its name.
+Which trees the generation of a job or a run consists of. Every node knows it, and keeps it on its
+disk, so that something can be run on that generation again, by its name.
 
 When a node runs something on a generation for the first time, it tells all others (word
-C{roots-ran}), and again each minute as long as the run goes on. It tells each node that is linked
-later everything that it knows. Generations of runs that go on are not forgotten in favour of
-younger ones, so that another node that takes the run over can continue it.
+C{roots-ran}), and again each minute as long as the run goes on. When a node is linked, it is told
+everything. The generation of a run that goes on is not forgotten however many younger ones there
+are, so that another node can take the run over.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ class RootRan:
         peers.on_link(self._linked)
 
     async def begin(self) -> None:
-        """Read what ran in earlier lives."""
+        """Read what was known before this start."""
         if not self._path:
             return
         rows = await self._sync.host.pool(_read, self._path)
         try:
             self._ran.take(rows, self._clock.seconds(), again=True)
         except (TypeError, ValueError):
-            self.log.warn("roots: what was written down of what ran makes no sense")
+            self.log.warn("roots: the file of generations that something ran on is invalid")
         self._is_read = True
-        # Who was linked before this was read has heard of nothing
+        # Nodes that were linked before this was read have not heard of it
         if known := self._ran.rows(self._clock.seconds()):
             self._tell(known)
         self._write()
@@ -129,7 +129,7 @@ class RootRan:
             link.tell(RAN, body)
 
     def _write(self) -> None:
-        """At once: whoever goes on with it may be another life. What comes meanwhile, together."""
+        """At once, since a restart may follow. What comes meanwhile is written together."""
         if self._writing or not (self._path and self._is_read and self._is_news):
             return
         self._writing, self._is_news = True, False
