@@ -18,6 +18,7 @@ from twisted.logger import Logger
 
 from saltwisted.domain.eauth import Token
 from saltwisted.transports.deferreds import let_go
+from saltwisted.transports.turns import in_turns
 
 FRESH = 120.0
 """Seconds for which an answer is not asked for again."""
@@ -52,6 +53,7 @@ class Groups:
 
     def __init__(
         self,
+        clock: Any,
         now: Callable[[], float],
         look: Look,
         gone: Callable[[str, str], Awaitable[None]],
@@ -62,6 +64,7 @@ class Groups:
         @param gone: told of a user who is in no directory any more.
         @param tell: C{tell(about, text)} for the log.
         """
+        self._clock = clock
         self._now = now
         self._look = look
         self._gone = gone
@@ -128,5 +131,5 @@ class Groups:
                 if not known:
                     await self._gone(*who)
         finally:
-            for done in self._waiting.pop(who):
+            async for done in in_turns(self._clock, self._waiting.pop(who)):
                 done.callback(None)

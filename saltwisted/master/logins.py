@@ -180,7 +180,7 @@ class Logins:
         self._told: dict[str, float] = {}
         self._kept: dict[str, Any] = {}
         self.bearers = Bearers(lambda: self.tokens.now(), entropy)
-        self._groups = Groups(lambda: self.tokens.now(), self._look, self._gone, self.tell)
+        self._groups = Groups(clock, lambda: self.tokens.now(), self._look, self._gone, self.tell)
 
     # -- who is it
 

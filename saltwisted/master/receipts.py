@@ -25,6 +25,7 @@ from saltwisted.errors import StoreError
 from saltwisted.master.loneclaims import IReceiptBook, receipt_of
 from saltwisted.transports.deferreds import let_go
 from saltwisted.transports.reasons import why
+from saltwisted.transports.turns import Line, in_turns
 
 TICK = 0.5
 PATIENCE = 0.05
@@ -75,6 +76,7 @@ class ReceiptBook:
         self._rows: dict[int, Vote] = {}
         self._writing: dict[int, Vote] = {}
         self._urgent: list[Deferred[None]] = []
+        self._told: Line[Deferred[None]] = Line(clock, lambda each: each.callback(None))
         self._idle: list[Deferred[None]] = []
         self._prune_at = 0.0
         self._loop: LoopingCall | None = None
@@ -105,6 +107,7 @@ class ReceiptBook:
             idle: Deferred[None] = Deferred()
             self._idle.append(idle)
             await idle
+        self._told.drain()
         if self.is_open:
             self.is_open = False
             await self._store.close()
@@ -112,9 +115,12 @@ class ReceiptBook:
     def _open(self) -> Deferred[None]:
         self._is_opening = True
 
-        def loaded(memory: Memory) -> None:
+        async def load() -> None:
+            memory = await self._store.load()
             self.base = max([memory.number, *(vote.number for vote in memory.votes)])
-            left = [evolve(vote, number=vote.number - self.base) for vote in memory.votes]
+            left = []
+            async for vote in in_turns(self._clock, memory.votes):
+                left.append(evolve(vote, number=vote.number - self.base))
             self.is_open, self.problem = True, ""
             for receiver in self._left:
                 receiver(left)
@@ -125,7 +131,7 @@ class ReceiptBook:
             if isinstance(result, Failure):
                 self._refused(result)
 
-        return self._store.load().addCallback(loaded).addBoth(opened)
+        return Deferred.fromCoroutine(load()).addBoth(opened)
 
     def _refused(self, failure: Failure) -> None:
         failure.trap(StoreError)
@@ -226,7 +232,9 @@ class ReceiptBook:
                 urgent.extend(self._urgent)
                 self._urgent = []
             idle, self._idle = self._idle, []
-            for each in (*urgent, *idle):
+            for each in urgent:
+                self._told.put(each)
+            for each in idle:
                 each.callback(None)
             return result
 

@@ -43,7 +43,6 @@ from saltwisted.master.receipts import ReceiptBook
 from saltwisted.master.reserve import Reserve
 from saltwisted.master.seams import LonePins, LonePruneTime, LoneSecrets, Seams
 from saltwisted.parts import IFileSource, IJobStore
-from saltwisted.stores.batches import Later, at_once
 from saltwisted.stores.cache import CACHES
 from saltwisted.stores.claims import MOST_RECEIPTS, ClaimStore
 from saltwisted.stores.files import make_dir, sweep_temporary
@@ -60,6 +59,7 @@ from saltwisted.stores.secrets import SecretFile
 from saltwisted.stores.sessions import SessionStore
 from saltwisted.stores.shared import SharedPublishKey
 from saltwisted.stores.sources.table import FILE_SOURCES
+from saltwisted.stores.telling import Later, at_once
 from saltwisted.stores.tokens import TokenFiles
 from saltwisted.transports.bus import EventBus
 from saltwisted.transports.callpool import PoolLimits
@@ -287,7 +287,7 @@ class Stores:
         """The record of orchestrations; for a lone master, without peers."""
         config = self.config
         path = os.path.join(config.cachedir, "saltwisted", "runs.sqlite")
-        store = RunStore(path, self.files_threads.run)
+        store = RunStore(path, self.files_threads.run, self._after_turn)
 
         async def known(step: Step) -> Known:
             job = await self.jobs.job(step.jid) if step.jid else None

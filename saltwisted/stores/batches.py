@@ -9,24 +9,14 @@ because what each of them does next may take a millisecond.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
-from time import thread_time
 from typing import Any, Generic, TypeVar
 
 from twisted.internet.defer import Deferred
 
+from saltwisted.stores.telling import Later, Telling, at_once
+
 T = TypeVar("T")
-
-PORTION = 0.001
-"""Seconds of the reactor thread's CPU for which those who waited are told in one turn."""
-Later = Callable[[Callable[[], None]], object]
-"""Calls something when this turn of the reactor is over."""
-
-
-def at_once(call: Callable[[], None]) -> None:
-    """For callers without a reactor."""
-    call()
 
 
 class Batches(Generic[T]):
@@ -44,7 +34,7 @@ class Batches(Generic[T]):
         # From the first row of a turn to the end of its transaction
         self._busy = False
         self._idle: list[Deferred[None]] = []
-        self._ended: deque[tuple[Deferred[None], Any]] = deque()
+        self._telling = Telling(later, self._all_told)
 
     def add(self, work: T) -> Deferred[None]:
         """
@@ -62,7 +52,7 @@ class Batches(Generic[T]):
     def written(self) -> Deferred[None]:
         """Fires when no write waits any more."""
         done: Deferred[None] = Deferred()
-        if self._busy or self._ended:
+        if self._busy or self._telling:
             self._idle.append(done)
         else:
             done.callback(None)
@@ -75,29 +65,13 @@ class Batches(Generic[T]):
         batch, self._queue = self._queue, []
 
         def ended(result: Any) -> None:
-            tells = bool(self._ended)
-            self._ended.extend((done, result) for _, done in batch)
+            self._telling.add((done, result) for _, done in batch)
             self._go()
-            if not tells:
-                self._tell()
+            self._telling.go()
 
         self._write([work for work, _ in batch]).addBoth(ended)  # type: ignore[unused-awaitable]
 
-    def _tell(self) -> None:
-        """Those whose transaction has ended, in their order."""
-        until = thread_time() + PORTION
-        while self._ended:
-            done, result = self._ended.popleft()
-            if done.called:
-                # Whoever waited has cancelled
-                continue
-            if result is None:
-                done.callback(None)
-            else:
-                done.errback(result)
-            if self._ended and self._later is not at_once and thread_time() > until:
-                self._later(self._tell)
-                return
+    def _all_told(self) -> None:
         if not self._busy:
             idle, self._idle = self._idle, []
             for each in idle:

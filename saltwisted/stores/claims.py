@@ -30,7 +30,7 @@ from saltwisted.domain.claims.voter import (
 from saltwisted.domain.claims.words import Receipt
 from saltwisted.domain.targeting.globs import globbed
 from saltwisted.errors import StoreError, WireError
-from saltwisted.stores.batches import Batches, Later, at_once
+from saltwisted.stores.batches import Batches
 from saltwisted.stores.database import (
     change_many,
     damage,
@@ -40,6 +40,7 @@ from saltwisted.stores.database import (
     pieces,
     transaction,
 )
+from saltwisted.stores.telling import Later, at_once
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 MIGRATIONS = (

@@ -19,7 +19,7 @@ from twisted.logger import Logger
 from saltwisted.domain.reactions.keeping import Id, Kept
 from saltwisted.errors import StoreError
 from saltwisted.stores import files
-from saltwisted.stores.batches import Batches, Later, at_once
+from saltwisted.stores.batches import Batches
 from saltwisted.stores.database import (
     change_many,
     insert_many,
@@ -28,6 +28,7 @@ from saltwisted.stores.database import (
     pieces,
     transaction,
 )
+from saltwisted.stores.telling import Later, at_once
 
 MIGRATIONS = (
     """

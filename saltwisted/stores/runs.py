@@ -23,6 +23,7 @@ from saltwisted.errors import StoreError
 from saltwisted.stores import files
 from saltwisted.stores.batches import Batches
 from saltwisted.stores.database import connect, open_database, open_or_begin
+from saltwisted.stores.telling import Later, at_once
 
 MIGRATIONS = (
     """
@@ -42,16 +43,17 @@ RunInThread = Callable[..., Deferred[Any]]
 class RunStore:
     """
     @param run: calls in a thread.
+    @param later: as for L{Batches}.
     """
 
     log = Logger()
 
-    def __init__(self, path: str, run: RunInThread) -> None:
+    def __init__(self, path: str, run: RunInThread, later: Later = at_once) -> None:
         self.path = path
         self._run = run
         self._db: sqlite3.Connection | None = None
         self._batches: Batches[tuple[list[Put], list[str]]] = Batches(
-            lambda work: self._run(self._write, work)
+            lambda work: self._run(self._write, work), later
         )
 
     def load(self) -> Deferred[list[Record]]:

@@ -7,10 +7,13 @@ from __future__ import annotations
 from typing import Any
 
 from twisted.internet.defer import Deferred, succeed
+from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.eauth import Token
 from saltwisted.master.groups import FRESH, HOLD, RETRY, Groups
+from saltwisted.transports import turns
+from tests.master.test_automation_turns import one_turn
 
 
 class GroupsTests(SynchronousTestCase):
@@ -21,7 +24,8 @@ class GroupsTests(SynchronousTestCase):
         self.asked: list[Deferred[Any]] = []
         self.gone: list[tuple[str, str]] = []
         self.told: list[str] = []
-        self.groups = Groups(lambda: self.now, self._look, self._gone, self._tell)
+        self.clock = Clock()
+        self.groups = Groups(self.clock, lambda: self.now, self._look, self._gone, self._tell)
         self.token = Token(
             name="fred", eauth="ldap", start=1000.0, expire=9e9, groups=("ops", "web")
         )
@@ -65,6 +69,19 @@ class GroupsTests(SynchronousTestCase):
         self.asked[0].callback({"ok": True, "groups": ["ops"]})
         for use in uses:
             self.assertEqual(self.successResultOf(use), ("ops",))
+
+    def test_answered_in_turns(self) -> None:
+        """Of many requests that wait for one answer, each turn of the reactor lets a few go on."""
+        self.patch(turns, "PORTION", -1.0)
+        self.now += 3600
+        uses = [self.of() for _ in range(5)]
+        self.asked[0].callback({"ok": True, "groups": ["ops"]})
+        seen = [sum(use.called for use in uses)]
+        while self.clock.getDelayedCalls():
+            one_turn(self.clock)
+            seen.append(sum(use.called for use in uses))
+
+        self.assertEqual(seen, [1, 2, 3, 4, 5, 5])
 
     def test_T_EAUTH_8_no_answer(self) -> None:
         """
@@ -112,7 +129,7 @@ class GroupsTests(SynchronousTestCase):
                 asked.append(node)
                 return succeed({"ok": True, "groups": list(groups)})
 
-            return Groups(lambda: self.now, look, self._gone, self._tell)
+            return Groups(self.clock, lambda: self.now, look, self._gone, self._tell)
 
         nodes = [looking(number) for number in range(3)]
         taken: float | None = None

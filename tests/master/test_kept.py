@@ -25,11 +25,13 @@ from saltwisted.master.receipts import ReceiptBook
 from saltwisted.master.seams import Seams
 from saltwisted.stores.claims import ClaimStore
 from saltwisted.stores.keptevents import KeptEventStore
+from saltwisted.transports import turns
 from saltwisted.wire.msgpack import pack_bin
 from tests.cluster.memory import MemoryPeers
 from tests.fakes.disk import Disk
 from tests.master.reacting import Reacting, Workers
 from tests.master.rig import Rig, RigMinion
+from tests.master.test_automation_turns import one_turn
 
 RUNNER = """
 say:
@@ -61,6 +63,14 @@ class Member:
         self.kept.on_found(lambda *found: self.found.append(found))
         self.kept.startService()
         test.addCleanup(self.end)
+
+    def on_disk(self) -> list[Kept]:
+        """What the next life would find."""
+        again = KeptEventStore(self.store.path, self.disk.run)
+        try:
+            return again._load()
+        finally:
+            again._close()
 
     def end(self) -> None:
         """As a killed process: nothing more is written or told."""
@@ -243,6 +253,34 @@ class KeptTests(SynchronousTestCase):
         self.turn(1)
 
         self.successResultOf(self.keep(again)[0])
+
+    def test_read_in_turns(self) -> None:
+        """
+        Thousands of events that an earlier life has left are read in turns, and nothing is
+        acknowledged before; what another node says meanwhile to be done is done.
+        """
+        a, b = self.members("ab")
+        owed = []
+        for _ in range(10):
+            d, found = self.keep(a)
+            self.turn()
+            self.successResultOf(d)
+            owed += found
+        b.end()
+        self.patch(turns, "PORTION", -1.0)
+        again = self.member("b", "2")
+        for _ in range(4):
+            one_turn(self.clock)
+        self.assertLess(len(again.kept.shelf), 10)
+        self.failureResultOf(self.keep(again)[0], StoreError)
+        again.kept._done_came("a", pack_bin([list(owed[9].parts[0].id)]))
+        told = [list(owed[number].parts[0].id)[1:] for number in range(8)]
+        again.kept._life_came("a", pack_bin(["1", 10, told]))
+        self.turn()
+        self.turn(1.0)
+
+        self.assertEqual(len(again.kept.shelf), 8)
+        self.assertEqual(sorted(row.number for row in again.on_disk()), list(range(1, 9)))
 
     def test_large(self) -> None:
         """What does not fit into a message stays on one disk, and harms nobody beside it."""

@@ -20,7 +20,10 @@ from saltwisted.master.loneclaims import MOST_REMEMBERED, REMEMBERED, LoneClaims
 from saltwisted.master.receipts import PRUNE_EVERY, TICK, ReceiptBook
 from saltwisted.stores import claims
 from saltwisted.stores.claims import ClaimStore
+from saltwisted.transports import turns
+from saltwisted.transports.deferreds import as_deferred
 from tests.fakes.disk import Disk
+from tests.master.test_automation_turns import one_turn
 
 PLAN = {"tag": "tag/x", "steps": [{"kind": "runner", "fun": "test.arg"}]}
 
@@ -151,6 +154,37 @@ class ReceiptTests(SynchronousTestCase):
         life.disk.release()
 
         self.assertIsInstance(self.successResultOf(d), Claim)
+
+    def test_in_turns(self) -> None:
+        """Thousands of earlier claims are read, and those who wait for the disk told, in turns."""
+        first = Life(self, "1")
+        for number in range(30):
+            first.end(first.begin(f"k/{number}"))
+        first.kill()
+        self.patch(turns, "PORTION", -1.0)
+        store = ClaimStore(self.path, Disk().run, "", "alone")
+        book = ReceiptBook(self.clock, store, lambda: None)
+        self.addCleanup(store._close)
+        claims = LoneClaims("m", self.clock.seconds, self.clock.seconds, None, "2", book)
+        opened, count = book.startService(), 0
+        while not opened.called:
+            one_turn(self.clock)
+            count += 1
+        self.assertGreaterEqual(count, 30)
+        self.assertIsInstance(self.successResultOf(claims.begin("k/29", PLAN)), Taken)
+
+        waiting: list[Deferred[Any]] = []
+        for number in range(5):
+            key = claims.keys.of("m1", "t", {"n": number})
+            assert key is not None
+            came = Came(key=key)
+            waiting.append(as_deferred(claims.begin_event("m1", "t", {}, PLAN, "w", came)))
+        seen = []
+        while not all(each.called for each in waiting):
+            one_turn(self.clock)
+            seen.append(sum(each.called for each in waiting))
+        self.assertEqual(seen[-5:], [1, 2, 3, 4, 5])
+        self.successResultOf(as_deferred(book.stopService()))
 
     def test_left(self) -> None:
         """What had begun is handed over once, and has ended as that says, or is lost."""

@@ -29,15 +29,16 @@ from saltwisted.domain.orchestration.words import (
     taken_line,
 )
 from saltwisted.errors import StoreError, TakenOver
-from saltwisted.master.orchestration import disk as disk_module
 from saltwisted.master.orchestration.disk import RunDisk
 from saltwisted.master.orchestration.going import Going
 from saltwisted.master.orchestration.keepers import Electors, alone
 from saltwisted.master.orchestration.kept import KeptOrchestrations
 from saltwisted.master.orchestration.records import RunRecords
 from saltwisted.master.orchestration.summaries import Summaries
+from saltwisted.transports import turns
 from saltwisted.transports.deferreds import as_deferred
 from tests.cluster.memory import MemoryPeers
+from tests.master.test_automation_turns import one_turn
 
 JID = "20261123100000000000"
 LOWS = [{"state": "salt", "fun": "state", "__id__": name, "name": name} for name in ("web", "dns")]
@@ -236,27 +237,59 @@ class DiskTests(SynchronousTestCase):
         record = Record(jid=JID, term=TERM, lines=(BEGUN, STEP))
         self.successResultOf(as_deferred(disk.learn(record)))
         self.assertEqual(disk.unfinished(), {JID: "a"})
-        self.assertEqual(disk.heads(), {JID: (TERM, 2)})
+        self.assertEqual(self.heads(disk), {JID: (TERM, 2)})
 
         self.successResultOf(as_deferred(disk.forget([JID])))
 
-        self.assertEqual((disk.unfinished(), disk.heads()), ({}, {}))
+        self.assertEqual((disk.unfinished(), self.heads(disk)), ({}, {}))
+
+    def heads(self, disk: RunDisk) -> dict[str, Any]:
+        """The runs that have lines."""
+        heads: dict[str, Any] = self.successResultOf(as_deferred(disk.heads()))
+        return heads
 
     def test_start(self) -> None:
-        """Thousands of runs are looked at in turns; questions wait until that is done."""
-        self.patch(disk_module, "PORTION", 10)
+        """
+        Thousands of runs are looked at in turns; questions wait until that is done, and are
+        answered in turns too.
+        """
+        self.patch(turns, "PORTION", -1.0)
         clock = Clock()
         disk = RunDisk(clock, MemoryPeers("a", clock), MemoryStore(many(35)))
         started = as_deferred(disk.start())
-        ready = as_deferred(disk.ready())
+        ready = [as_deferred(disk.ready()) for _ in range(3)]
+        for _ in range(34):
+            one_turn(clock)
+            self.failureResultOf(as_deferred(disk.heads()), StoreError)
+        self.assertEqual([each.called for each in ready], [False] * 3)
 
-        self.assertNoResult(started)
-        self.assertNoResult(ready)
-        clock.advance(0)
+        one_turn(clock)
+        self.assertEqual([each.called for each in ready], [True, False, False])
+        clock.pump([0.0] * 3)
 
         self.successResultOf(started)
-        self.successResultOf(ready)
+        for each in ready:
+            self.successResultOf(each)
         self.assertEqual(set(disk.unfinished()), {jid_of(n) for n in range(0, 35, 3)})
+
+    def test_all_runs_in_turns(self) -> None:
+        """Whoever asks for all runs, and whoever forgets the old ones, does so in turns."""
+        clock = Clock()
+        records = RunRecords(clock, "a", None, alone("a"), MemoryStore(many(35)))
+        self.successResultOf(as_deferred(records.startService()))
+        self.addCleanup(lambda: as_deferred(records.stopService()))
+        self.patch(turns, "PORTION", -1.0)
+        for ask in (records.heads, lambda: records.forget(float("inf"))):
+            d, count = as_deferred(ask()), 0
+            while not d.called:
+                one_turn(clock)
+                count += 1
+            self.successResultOf(d)
+            self.assertGreaterEqual(count, 35)
+
+        heads = as_deferred(records.heads())
+        clock.pump([0.0] * 3)
+        self.assertEqual(self.successResultOf(heads), {})
 
 
 class SlowWriter:

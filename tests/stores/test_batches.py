@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.errors import StoreError
-from saltwisted.stores import batches as module
+from saltwisted.stores import telling
 from saltwisted.stores.batches import Batches
 
 
@@ -72,7 +72,7 @@ class BatchesTests(SynchronousTestCase):
         Those whose rows are on disk are told a few per turn, in their order; nobody is told of the
         next transaction before them, and all is written when the last has been told.
         """
-        self.patch(module, "PORTION", -1.0)
+        self.patch(telling, "PORTION", -1.0)
         turns: list[Callable[[], None]] = []
         batches: Batches[str] = Batches(self.write, turns.append)
         told: list[str] = []
@@ -92,6 +92,24 @@ class BatchesTests(SynchronousTestCase):
 
         self.assertEqual(seen, [["a", "b"], ["a", "b", "c"], ["a", "b", "c", "d"]])
         self.successResultOf(written)
+
+    def test_several_in_one_turn(self) -> None:
+        """Transactions that end in the same turn of the reactor share its portion."""
+        self.patch(telling, "PORTION", -1.0)
+        turns: list[Callable[[], None]] = []
+        told: list[str] = []
+        line = telling.Telling(turns.append)
+        for name in "abc":
+            done: Deferred[str] = Deferred()
+            done.addCallback(told.append)
+            line.add([(done, name)])
+            line.go()
+
+        self.assertEqual((told, len(line), len(turns)), (["a"], 2, 1))
+        turns.pop()()
+        self.assertEqual(told, ["a", "b"])
+        line.drain()
+        self.assertEqual((told, len(line)), (["a", "b", "c"], 0))
 
     def test_cancelled(self) -> None:
         """Who waits no longer harms nobody else."""

@@ -3,18 +3,21 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+from collections import Counter
 from collections.abc import Mapping
 from tempfile import mkdtemp
 from typing import Any
 
 from twisted.internet import reactor
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.task import LoopingCall
 from twisted.trial.unittest import TestCase
 
 from saltwisted.domain.replica.entry import Entry, Stream, pack_fields
 from saltwisted.domain.replica.fold import Folds
 from saltwisted.domain.replica.keyset import KIND, KeySet
 from saltwisted.errors import StoreError
+from saltwisted.stores import telling
 from saltwisted.stores.facts.log import ReplicaLog
 from saltwisted.stores.stall import Stall
 
@@ -305,6 +308,44 @@ class ReplicaLogTests(TestCase):
             await self.accept(log, "m2")
 
             self.assertEqual((log.knowledge(), told), ({log.stream: 2}, [1, 2]))
+
+        return self.run_async(run())
+
+    def test_told_in_turns(self) -> Deferred[Any]:
+        """
+        Of many entries that reach the disk together, each turn of the reactor tells of a few, in
+        their order; when the log has ended nobody waits.
+        """
+        self.patch(telling, "PORTION", -1.0)
+        turns, told = 0, []
+
+        def turn() -> None:
+            nonlocal turns
+            turns += 1
+
+        async def run() -> None:
+            log = self.opened()
+            log.on_entries(lambda entries, source: told.extend((turns, e.number) for e in entries))
+            blocker = sqlite3.connect(self.path, isolation_level=None)
+            blocker.execute("BEGIN IMMEDIATE")
+            first = self.accept(log, "m0")
+            while not log.stall.since:
+                await _turn()
+            waiting = [self.accept(log, f"m{number}") for number in range(1, 21)]
+            counting = LoopingCall(turn)
+            counting.start(0)  # type: ignore[unused-awaitable]
+            blocker.execute("ROLLBACK")
+            blocker.close()
+            await first
+            while len(told) < 12:
+                await _turn()
+            counting.stop()
+            self.assertEqual(max(Counter(turn for turn, _ in told).values()), 1)
+
+            await log.stopService()
+
+            self.assertEqual([number for _, number in told], list(range(1, 22)))
+            self.assertTrue(all(each.called for each in waiting))
 
         return self.run_async(run())
 

@@ -28,11 +28,19 @@ from saltwisted.domain.claims.messages import (
     WANT,
     Question,
 )
-from saltwisted.domain.claims.voter import DUTY, ELECTORATE, Voter, node_of, settle_seconds
+from saltwisted.domain.claims.voter import (
+    DUTY,
+    ELECTORATE,
+    Voter,
+    node_of,
+    settle_seconds,
+    unfinished,
+)
 from saltwisted.domain.claims.words import Receipt, merged
 from saltwisted.errors import SaltwistedError, WireError
 from saltwisted.interfaces import IPeers
 from saltwisted.transports.deferreds import as_deferred, let_go
+from saltwisted.transports.turns import in_turns
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 RECEIPTS = "claims.receipts"
@@ -95,7 +103,10 @@ class Votes:
     async def startService(self) -> None:
         """Read the votes, and vote."""
         memory = await self._store.load()
-        voter = Voter(self._key, memory, self._clock.seconds(), self._settle, self._now())
+        now, at = self._clock.seconds(), self._now()
+        voter = Voter(self._key, evolve(memory, votes=()), now, self._settle, at)
+        async for vote in in_turns(self._clock, memory.votes):
+            voter.remember(vote, now, at)
         self._highest = voter.highest
         self.ballots.voter = voter
         # Members that were linked before this one had a vote could not tell it who votes
@@ -207,7 +218,7 @@ class Votes:
         """As far as this member has voted."""
         if self.voter is None:
             return ()
-        found = self.voter.unfinished(self._clock.seconds())
+        found = unfinished(self.voter.votes(), self._clock.seconds())
         return [vote.key for vote in found if not vote.key.startswith(f"{ELECTORATE}/")]
 
     def doubts_until(self) -> float:

@@ -202,14 +202,24 @@ class Voter:
         self._votes: dict[str, Vote] = {}
         self._alike: dict[str, dict[int, str]] = {}
         for vote in memory.votes:
-            self._number = max(self._number, vote.number)
-            old = self._votes.get(vote.key)
-            if old is None or old.term < vote.term:
-                # It may have been renewed a moment ago
-                until = now + TERM * (1 + MARGIN)
-                before = max(0.0, at - vote.begun)
-                again = evolve(vote, until=until, since=now, came_at=now, is_old=True)
-                self._keep(evolve(again, before=before))
+            self.remember(vote, now, at)
+
+    def remember(self, vote: Vote, now: float, at: float = 0.0) -> None:
+        """
+        One of C{memory}: a caller that has many can give them one by one, before this votes.
+
+        @param now: when it was started.
+        @param at: the same by the time of day.
+        """
+        self._number = max(self._number, vote.number)
+        old = self._votes.get(vote.key)
+        if old is None or old.term < vote.term:
+            # It may have been renewed a moment ago
+            until = now + TERM * (1 + MARGIN)
+            before = max(0.0, at - vote.begun)
+            self._keep(
+                evolve(vote, until=until, since=now, came_at=now, is_old=True, before=before)
+            )
 
     # -- what is known
 
@@ -220,14 +230,6 @@ class Voter:
     def votes(self) -> Iterable[Vote]:
         """All of them."""
         return self._votes.values()
-
-    def unfinished(self, now: float) -> list[Vote]:
-        """Short acts that were begun, not ended, and whose holder does not renew them."""
-        return [
-            vote
-            for vote in self._votes.values()
-            if vote.plan is not None and vote.ended is None and vote.until <= now
-        ]
 
     def is_free(self, key: str, now: float) -> bool:
         """Whether asking for a key may have a point."""
@@ -539,6 +541,13 @@ class Voter:
             self._forget(vote)
             # Should its key be given again, then for a higher term
             self._floor = max(self._floor, vote.term)
+
+
+def unfinished(votes: Iterable[Vote], now: float) -> list[Vote]:
+    """Short acts that were begun, not ended, and whose holder does not renew them."""
+    return [
+        vote for vote in votes if vote.plan is not None and vote.ended is None and vote.until <= now
+    ]
 
 
 def _planned(vote: Vote, q: Question, now: float, is_first: bool) -> Vote:

@@ -154,7 +154,7 @@ class Keeper:
             self._records[jid] = record.shed()
 
     def whole(self, record: Record) -> None:
-        """The lines of a run were read again."""
+        """A run as it was read from the disk."""
         self._records[record.jid] = record
 
     def look(self, asked: Look) -> tuple[Reply, list[Put]]:

@@ -24,6 +24,7 @@ from saltwisted.errors import SaltwistedError, StoreError, WireError
 from saltwisted.interfaces import IPeers
 from saltwisted.transports.deferreds import as_deferred, let_go
 from saltwisted.transports.reasons import why
+from saltwisted.transports.turns import in_turns
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 KEEP, DONE, LIFE = "event-keep", "event-done", "event-life"
@@ -117,6 +118,7 @@ class KeptEvents:
         self._to_tell: list[_Copy] = []
         self._telling: Any = None
         self._copying: dict[Id, _Copy] = {}
+        self._early: list[Callable[[], None]] = []
         self._done: list[Id] = []
         self._gone: list[Id] = []
         self._loop: LoopingCall | None = None
@@ -154,13 +156,16 @@ class KeptEvents:
     def _open(self) -> None:
         self._is_opening = True
 
-        def loaded(rows: list[Kept]) -> None:
-            self.shelf.put(rows, self._clock.seconds())
-            for row in rows:
+        async def load() -> None:
+            async for row in in_turns(self._clock, await self._store.load()):
+                self.shelf.put((row,), self._clock.seconds())
                 if row.node == self._node:
                     self._given(row.key)
             self._is_open = self._loop is not None
             self.problem = ""
+            early, self._early = self._early, []
+            for act in early:
+                act()
 
         def refused(failure: Failure) -> None:
             failure.trap(StoreError)
@@ -177,7 +182,7 @@ class KeptEvents:
             self._is_opening = False
             return result
 
-        d = self._store.load().addCallbacks(loaded, refused).addBoth(tried)
+        d = Deferred.fromCoroutine(load()).addErrback(refused).addBoth(tried)
         let_go(d, self.log, "what is owed could not be read")
 
     # -- IKeptEvents
@@ -326,7 +331,8 @@ class KeptEvents:
         """
         @raises WireError: it makes no sense.
         """
-        self._gone += self.shelf.done(read_ids(unpack_bin(body)))
+        ids = read_ids(unpack_bin(body))
+        self._when_read(lambda: self.shelf.done(ids))
 
     def _life_came(self, node: str, body: bytes) -> None:
         """
@@ -338,7 +344,18 @@ class KeptEvents:
             raise WireError("event-life")
         life, upto, rows = said
         self.shelf.linked(node, life, self._clock.seconds())
-        self._gone += self.shelf.struck_out(node, life, upto, rows)
+        self._when_read(lambda: self.shelf.struck_out(node, life, upto, rows))
+
+    def _when_read(self, strike: Callable[[], list[Id]]) -> None:
+        """Others say that events are done, perhaps while these are being read from the disk."""
+
+        def act() -> None:
+            self._gone += strike()
+
+        if self._is_opening:
+            self._early.append(act)
+        else:
+            act()
 
     def _link(self, link: Any, up: bool) -> None:
         if up:

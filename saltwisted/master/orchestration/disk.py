@@ -27,12 +27,11 @@ from saltwisted.domain.orchestration.copies import (
 from saltwisted.domain.orchestration.words import ENDED, Reads, Standing, standing_of
 from saltwisted.errors import StoreError
 from saltwisted.interfaces import IPeers
-from saltwisted.transports.turns import pause
+from saltwisted.stores.jobs.longpacking import pack_in_turns
+from saltwisted.transports.turns import in_turns
 from saltwisted.wire.msgpack import pack_bin
 
 LOOK, SEND, READ, JIDS, OPEN = "run-look", "run-lines", "run-read", "run-jids", "run-open"
-PORTION = 256
-"""Runs that are looked at in one turn of the reactor."""
 
 
 class IRunStore(Protocol):
@@ -76,15 +75,14 @@ class RunDisk:
 
     async def start(self) -> None:
         """Read the disk."""
-        records = await self._store.load()
-        for number, record in enumerate(records, 1):
+        keeper = Keeper()
+        async for record in in_turns(self._clock, await self._store.load()):
             if record.lines:
                 self._holds(record.jid, standing_of(record.lines))
-            if not number % PORTION:
-                await pause(self._clock)
-        self._keeper = Keeper(records)
+            keeper.whole(record)
+        self._keeper = keeper
         loaded, self._loaded = self._loaded, []
-        for each in loaded:
+        async for each in in_turns(self._clock, loaded):
             each.callback(None)
 
     async def stop(self) -> None:
@@ -101,10 +99,14 @@ class RunDisk:
             raise StoreError("what is written down of orchestrations is not open")
         return self._keeper
 
-    def heads(self) -> Mapping[str, Rank]:
+    async def heads(self) -> dict[str, Rank]:
         """The runs that have lines, and which."""
-        records = map(self.keeper.record, self.keeper.jids())
-        return {record.jid: record.rank for record in records if record.rank[1]}
+        found = {}
+        async for jid in in_turns(self._clock, self.keeper.jids()):
+            rank = self.keeper.record(jid).rank
+            if rank[1]:
+                found[jid] = rank
+        return found
 
     def unfinished(self) -> Mapping[str, str]:
         """According to this disk. Called at each line of any run."""
@@ -244,7 +246,9 @@ class RunDisk:
 
     async def _asked_for_jids(self, node: str, body: bytes) -> bytes:
         await self.ready()
-        return pack_bin([[jid, *term, count] for jid, (term, count) in self.heads().items()])
+        heads = await self.heads()
+        rows = [[jid, *term, count] for jid, (term, count) in heads.items()]
+        return b"".join(await pack_in_turns(self._clock, rows))
 
     async def _asked_for_open(self, node: str, body: bytes) -> bytes:
         await self.ready()

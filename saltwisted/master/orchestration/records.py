@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from attrs import define, field
-from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.defer import Deferred, fail
 from twisted.internet.task import LoopingCall, deferLater
 from twisted.logger import Logger
 
@@ -48,6 +48,7 @@ from saltwisted.master.orchestration.disk import JIDS, LOOK, OPEN, READ, SEND, I
 from saltwisted.master.orchestration.keepers import Alone, Electors, Keepers, keys_of
 from saltwisted.master.orchestration.protocols import IRunRecords, IRunWriter
 from saltwisted.transports.deferreds import let_go
+from saltwisted.transports.turns import in_turns
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 from saltwisted.worker.states.pauses import WISHES
 
@@ -354,7 +355,7 @@ class RunRecords:
 
     async def _heads(self) -> Mapping[str, Rank]:
         await self._disk.ready()
-        found = dict(self._disk.heads())
+        found = await self._disk.heads()
         for body in await self.keepers.ask_all(JIDS, b""):
             try:
                 for jid, rank in map(decode_head, unpack_bin(body)):
@@ -382,13 +383,18 @@ class RunRecords:
 
     def forget(self, before: float) -> Awaitable[None]:
         """By their jids; a run that is being written stays."""
-        busy = {each.writer.jid for each in self._writing}
-        old = [
-            jid
-            for jid in self._disk.keeper.jids()
-            if jid not in busy and (jid_seconds(jid) or 0.0) < before
-        ]
-        return Deferred.fromCoroutine(self._disk.forget(old)) if old else succeed(None)
+
+        async def forgotten() -> None:
+            old = []
+            async for jid in in_turns(self.clock, self._disk.keeper.jids()):
+                if (jid_seconds(jid) or 0.0) < before:
+                    old.append(jid)
+            busy = {each.writer.jid for each in self._writing}
+            old = [jid for jid in old if jid not in busy]
+            if old:
+                await self._disk.forget(old)
+
+        return Deferred.fromCoroutine(forgotten())
 
     def wish_at(self, node: str, jid: str, wish: Mapping[str, Any], user: str) -> Awaitable[None]:
         """One question."""

@@ -28,6 +28,7 @@ from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.task import deferLater
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 from twisted.python.threadpool import ThreadPool
 
 from saltwisted.domain.causality.knowledge import beyond, joined
@@ -41,6 +42,7 @@ from saltwisted.stores import files
 from saltwisted.stores.database import connect, damage, is_corrupt, put_aside
 from saltwisted.stores.facts import table
 from saltwisted.stores.stall import Stall, apart
+from saltwisted.stores.telling import Telling
 
 _QUEUE_BYTES = 64 * 1024 * 1024
 _BATCH_BYTES = 8 * 1024 * 1024
@@ -77,7 +79,7 @@ class _Write:
 
 class ReplicaLog:
     """
-    The fact log. Reactor thread only; Deferreds fire there.
+    The fact log. Reactor thread only; Deferreds fire there, a few per turn.
 
     @ivar folds: the results of the entries; kinds are added before the start.
     @ivar renewals: why each new incarnation was begun, newest last.
@@ -121,6 +123,7 @@ class ReplicaLog:
         self._stopping = False
         self._db: sqlite3.Connection | None = None
         self._streams: table.Streams | None = None
+        self._telling = Telling(lambda call: reactor.callLater(0, call))
         self._readers = ThreadPool(0, 1, "replica-read")
         self._kept = 0
         self._compacting = False
@@ -222,13 +225,17 @@ class ReplicaLog:
             return succeed(None)
         done: Deferred[None] = Deferred()
 
+        def ended() -> None:
+            self._telling.drain()
+            done.callback(None)
+
         def close() -> None:
             self._readers.stop()
             with self._condition:
                 self._stopping = True
                 self._condition.notify()
             thread.join()
-            self._reactor.callFromThread(done.callback, None)
+            self._reactor.callFromThread(ended)
 
         threading.Thread(target=close, name="replica-stop", daemon=True).start()
         return done
@@ -547,8 +554,8 @@ class ReplicaLog:
             return
 
     def _deliver(self, batch: list[_Write]) -> None:
-        for write in batch:
-            write.done.callback(None)
+        self._telling.add((write.done, None) for write in batch)
+        self._telling.go()
 
     # -- reading
 
@@ -592,10 +599,20 @@ class ReplicaLog:
             self._condition.notify()
 
     def _gather(self) -> None:
-        """The writer waits: what it has committed is in memory by now."""
-        Deferred.fromCoroutine(self._write_anew()).addErrback(  # type: ignore[unused-awaitable]
-            lambda failure: self.log.failure("the log was not rewritten", failure=failure)
-        )
+        """The writer waits: when all have been told, what it has committed is in memory."""
+
+        def gather(_: None) -> None:
+            if self._thread is not None:
+                anew = Deferred.fromCoroutine(self._write_anew())
+                anew.addErrback(failed)  # type: ignore[unused-awaitable]
+
+        def failed(failure: Failure) -> None:
+            self.log.failure("the log was not rewritten", failure=failure)
+
+        told: Deferred[None] = Deferred()
+        self._telling.add([(told, None)])
+        told.addCallback(gather)  # type: ignore[unused-awaitable]
+        self._telling.go()
 
     async def _write_anew(self) -> None:
         book = self._book

@@ -42,6 +42,7 @@ from saltwisted.domain.claims.voter import (
     Voter,
     Whole,
     settle_seconds,
+    unfinished,
 )
 from saltwisted.errors import WireError
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
@@ -260,8 +261,8 @@ class VoterTests(SynchronousTestCase):
     def test_plan_is_kept(self) -> None:
         """Who gets the key of a dead holder is told what that had planned, and writes it down."""
         self.ask(WANT, 1, "a#1", 0.0, plan=b"P")
-        self.assertEqual(self.voter.unfinished(OUT - 0.1), [])
-        self.assertEqual([vote.key for vote in self.voter.unfinished(OUT)], ["k/1"])
+        self.assertEqual(unfinished(self.voter.votes(), OUT - 0.1), [])
+        self.assertEqual([vote.key for vote in unfinished(self.voter.votes(), OUT)], ["k/1"])
 
         granted = self.ask(WANT, 2, "b#1", OUT)
         self.assertEqual((granted.plan, granted.accepted, granted.is_first), (b"P", 1, True))
@@ -299,7 +300,7 @@ class VoterTests(SynchronousTestCase):
 
         self.ask(DROP, 2, "b#1", OUT)
 
-        self.assertEqual([vote.plan for vote in self.voter.unfinished(OUT)], [b"P"])
+        self.assertEqual([vote.plan for vote in unfinished(self.voter.votes(), OUT)], [b"P"])
 
     def test_who_votes(self) -> None:
         """Who goes by an older electorate gets nothing; who goes by a newer one is believed."""
