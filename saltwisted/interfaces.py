@@ -270,10 +270,10 @@ class IPeerLink(Protocol):
     def queued(self) -> int:
         """Bytes that wait to be sent, by both C{tell} and C{ask}."""
 
-    def tell(self, word: str, body: bytes) -> None:
+    def tell(self, word: str, body: bytes, tail: bytes | memoryview = b"") -> None:
         """
-        Send one way. Bodies of one word arrive in order, each once, as long as the link lives;
-        bodies that the other side has not read when it ends are lost. At most 16 MiB.
+        Send one way: C{body}, and what follows it, not copied. Bodies of one word come in order,
+        each once, while the link lives; what is not read when it ends is lost. At most 16 MiB.
         """
 
     def ask(self, word: str, body: bytes, timeout: float = 10.0) -> Awaitable[bytes]:

@@ -46,7 +46,7 @@ def unpacking(data: bytes, decode: Decode) -> Generator[None, None, Any]:
         raise WireError("msgpack") from error
 
 
-def in_place(data: bytes, decode: Decode) -> dict[Any, Any] | None:
+def in_place(data: bytes | memoryview, decode: Decode) -> dict[Any, Any] | None:
     """
     A map whose long binary values are left where they lie, as views, and the rest is decoded.
 
@@ -70,7 +70,7 @@ def in_place(data: bytes, decode: Decode) -> dict[Any, Any] | None:
             walker.feed(view[at : at + 2 * LARGE])
             walker.skip()
             end = at + walker.tell()
-            found.append(decode(data[at:end]))
+            found.append(decode(bytes(view[at:end])))
             at = end
         if at != len(data):
             return None
@@ -136,7 +136,7 @@ def _add(made: Any, found: list[Any]) -> list[Any]:
     return found[pairs:]
 
 
-def _head(data: bytes, at: int) -> tuple[bool, int, int] | None:
+def _head(data: bytes | memoryview, at: int) -> tuple[bool, int, int] | None:
     """Whether a container is a map, its length, and where its elements begin; C{None}: no one."""
     first = data[at]
     if 0x80 <= first <= 0x9F:

@@ -64,9 +64,10 @@ class MemoryLink:
         else:
             self.own.clock.callLater(0, arrive)
 
-    def tell(self, word: str, body: bytes) -> None:
+    def tell(self, word: str, body: bytes, tail: bytes | memoryview = b"") -> None:
         """One way."""
         assert isinstance(body, bytes), body
+        body += tail
         self.own.told.append((self.node, word, body))
         if self.up:
             self._send(lambda: self.other.hear(self.own.node, word, body))

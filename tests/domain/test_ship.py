@@ -5,7 +5,7 @@ The machine that ships a log, with logs in memory and messages carried by hand.
 from __future__ import annotations
 
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -44,7 +44,19 @@ from saltwisted.domain.replica.setback import (
 from saltwisted.domain.replica.ship import (
     Shipper,
 )
-from saltwisted.domain.replica.words import Entries, Hello, Known, StatePart, encode, state_parts
+from saltwisted.domain.replica.words import (
+    NOTHING,
+    Entries,
+    Hello,
+    Known,
+    StatePart,
+    decode,
+    encode,
+    in_parts,
+    state_parts,
+)
+from saltwisted.errors import WireError
+from saltwisted.wire.msgpack import pack_bin
 
 PUB = b"a key\n"
 
@@ -98,8 +110,9 @@ class Node:
         machine, now = self.machine, self.net.now
         for effect in effects:
             if isinstance(effect, Send):
-                self.sent_bytes += len(effect.message)
-                self.net.carry(self.name, effect.peer, effect.message)
+                message = effect.message + effect.tail
+                self.sent_bytes += len(message)
+                self.net.carry(self.name, effect.peer, message)
             elif isinstance(effect, Read):
                 entries = [] if self.blind else self.since(effect.after, effect.limit)
                 self.do(machine.read(effect.peer, entries, now))
@@ -241,17 +254,62 @@ class ShipTests(SynchronousTestCase):
         self.world.run()
         packed: list[Any] = []
 
-        def counted(message: Any) -> bytes:
-            packed.append(message)
-            return encode(message)
+        def counted(entries: Any) -> Any:
+            packed.append(entries)
+            return in_parts(entries)
 
-        self.patch(giving, "encode", counted)
+        self.patch(giving, "in_parts", counted)
         for number in (1, 2):
             a.accept(f"m{number}", 100_000)
             self.world.run()
             self.same(a, b, c)
             self.assertEqual(len(packed), number)
-        self.assertEqual(a.machine._giving._packed, ((), b""))
+        self.assertEqual(a.machine._giving._packed, ((), NOTHING))
+
+    def test_long_entry(self) -> None:
+        """
+        The body of a long entry is neither copied where it is sent nor where it is read; the bytes
+        between the nodes are those of any other message.
+        """
+        stream = Stream("a", "0" * 16)
+        body = pack_bin({"load": b"x" * 100_000})
+        entry = Entry(stream, 7, 1, "return", body)
+        head, tail = in_parts([entry])
+        self.assertIs(tail, body)
+        message = head + tail
+        self.assertEqual(message, encode(Entries([entry])))
+
+        (found,) = cast(Entries, decode(message)).entries
+        self.assertEqual(found, entry)
+        view = cast(memoryview, found.body)
+        self.assertIs(view.obj, message)
+        self.assertEqual(dict(found.fields()), dict(entry.fields()))
+        self.assertEqual(bytes(found.views()["load"]), b"x" * 100_000)
+        self.assertEqual(b"".join(in_parts([found])), message)
+
+        short = Entry(stream, 8, 1, "return", b"\x80")
+        for entries in ([short], [short, entry], [entry, short], []):
+            parts = in_parts(entries)
+            self.assertEqual(b"".join(parts), encode(Entries(entries)))
+            self.assertEqual(cast(Entries, decode(b"".join(parts))).entries, entries)
+
+    def test_long_and_odd(self) -> None:
+        """What only looks like a long entry is read as any other message, or is none."""
+        entry = [["a", "0" * 16, 1, [[1, "return", b"x" * 100_000]]]]
+        for odd in (
+            {"w": "entries", "e": entry, "x": b"y" * 100_000},
+            {"e": entry, "w": "entries"},
+            {"w": "entries", "e": entry * 2},
+        ):
+            found = cast(Entries, decode(pack_bin(odd))).entries
+            self.assertEqual({bytes(each.body) for each in found}, {b"x" * 100_000})
+        for bad in (
+            {"w": "entries", "e": [["a", "0" * 16, 0, entry[0][3]]]},
+            {"w": "entries", "e": [["a", "0" * 16, 1, [[1, 2, b"x" * 100_000]]]]},
+            {"w": "known", "k": b"x" * 100_000},
+            b"x" * 100_000,
+        ):
+            self.assertRaises(WireError, decode, pack_bin(bad))
 
     def test_lacks(self) -> None:
         """Of a peer that is away it is known what it has missed since."""

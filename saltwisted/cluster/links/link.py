@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from io import BytesIO
 from typing import Any
 
 from twisted.internet.defer import Deferred, fail, maybeDeferred
@@ -68,7 +69,9 @@ class Bulk(Protocol):
         self._link = link
         self._out: deque[memoryview] = deque()
         self._paused = True
-        self._buffer = bytearray()
+        self._head = bytearray()
+        self._number = self._missing = 0
+        self._body: BytesIO | None = None
         self._writing = False
         self.waiting = 0
         self.hurry: IDelayedCall | None = None
@@ -81,11 +84,12 @@ class Bulk(Protocol):
         transport.registerProducer(self, True)
         self.resumeProducing()
 
-    def send(self, number: int, body: bytes) -> None:
-        """Queue one body."""
-        self._out.append(memoryview(BULK_HEAD.pack(number, len(body))))
-        self._out.append(memoryview(body))
-        self.waiting += len(body)
+    def send(self, number: int, body: bytes, tail: bytes | memoryview = b"") -> None:
+        """Queue one body, and what follows it: long ones are not copied."""
+        size = len(body) + len(tail)
+        self._out.append(memoryview(BULK_HEAD.pack(number, size)))
+        self._out += (memoryview(part) for part in (body, tail) if part)
+        self.waiting += size
         if not self._paused:
             self.resumeProducing()
 
@@ -124,19 +128,28 @@ class Bulk(Protocol):
     def dataReceived(self, data: bytes) -> None:
         """Collect bodies; one that is too large ends the link by its head alone."""
         self._link.note_life()
-        self._buffer += data
-        while len(self._buffer) >= BULK_HEAD.size:
-            number, size = BULK_HEAD.unpack_from(self._buffer)
-            if size > MAX_BODY:
-                self._link.close("an oversized body")
-                return
-            end = BULK_HEAD.size + size
-            if len(self._buffer) < end:
-                return
-            # One copy: a body may have megabytes
-            body = bytes(memoryview(self._buffer)[BULK_HEAD.size : end])
-            del self._buffer[:end]
-            self._link.arrivals.body(number, body)
+        rest = memoryview(data)
+        while rest:
+            if self._body is None:
+                lacking = BULK_HEAD.size - len(self._head)
+                self._head += rest[:lacking]
+                rest = rest[lacking:]
+                if len(self._head) < BULK_HEAD.size:
+                    return
+                self._number, self._missing = BULK_HEAD.unpack(self._head)
+                if self._missing > MAX_BODY:
+                    self._link.close("an oversized body")
+                    return
+                self._head.clear()
+                # What it has grown to is what it gives: megabytes are not copied once more
+                self._body = BytesIO()
+            piece = rest[: self._missing]
+            self._body.write(piece)
+            self._missing -= len(piece)
+            rest = rest[len(piece) :]
+            if not self._missing:
+                body, self._body = self._body.getvalue(), None
+                self._link.arrivals.body(self._number, body)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Without it the link is not a link."""
@@ -311,16 +324,20 @@ class Link:
         """Bytes that wait because the peer does not read them."""
         return self._waiting_bytes + self.bulk.waiting
 
-    def tell(self, word: str, body: bytes) -> None:
-        """Send a word; it arrives after all words of this name that were sent before, or never."""
+    def tell(self, word: str, body: bytes, tail: bytes | memoryview = b"") -> None:
+        """
+        Send a word; it arrives after all words of this name that were sent before, or never.
+
+        @param tail: follows the body.
+        """
         if self.closed:
             return
 
         def send() -> None:
-            inline, bulk = self._body(body)
+            inline, bulk = self._body(body, tail)
             self.wire.tell(word, inline, bulk)
 
-        self._send(len(body), send)
+        self._send(len(body) + len(tail), send)
 
     def ask(self, word: str, body: bytes, timeout: float = ANSWER_TIME) -> Deferred[bytes]:
         """
@@ -456,13 +473,14 @@ class Link:
 
     # Out
 
-    def _body(self, body: bytes) -> tuple[bytes, int]:
-        if len(body) <= INLINE:
-            return body, NO_BULK
-        if len(body) > MAX_BODY:
-            raise ValueError(f"a body of {len(body)} bytes; {MAX_BODY} at most")
+    def _body(self, body: bytes, tail: bytes | memoryview = b"") -> tuple[bytes, int]:
+        size = len(body) + len(tail)
+        if size <= INLINE:
+            return body + tail, NO_BULK
+        if size > MAX_BODY:
+            raise ValueError(f"a body of {size} bytes; {MAX_BODY} at most")
         self._last_number += 1
-        self.bulk.send(self._last_number, body)
+        self.bulk.send(self._last_number, body, tail)
         return b"", self._last_number
 
     def _send(self, size: int, send: Callable[[], None]) -> None:

@@ -176,7 +176,7 @@ class Shipping:
     def _send(self, effect: Send) -> None:
         link = self._links.get(effect.peer)
         if link is not None:
-            link.tell(self._word, effect.message)
+            link.tell(self._word, effect.message, effect.tail)
 
     def _read(self, effect: Read) -> None:
         async def read() -> None:

@@ -39,10 +39,15 @@ class LogView(Protocol):
 
 @frozen
 class Send:
-    """Send these bytes to a peer."""
+    """
+    Send these bytes to a peer.
+
+    @ivar tail: what follows them: a long body, which is not copied.
+    """
 
     peer: str
     message: bytes = field(repr=False)
+    tail: bytes | memoryview = field(default=b"", repr=False)
 
 
 @frozen

@@ -42,14 +42,15 @@ class Entry:
 
     @ivar stamp: hybrid logical clock of the node that created it.
     @ivar kind: the fold that it belongs to.
-    @ivar body: a packed map; relays pass it on unchanged.
+    @ivar body: a packed map; relays pass it on unchanged. A long one may be a view of the message
+        that it came with.
     """
 
     stream: Stream
     number: int
     stamp: int
     kind: str
-    body: bytes
+    body: bytes | memoryview
 
     @property
     def dot(self) -> Dot[Stream]:
@@ -67,7 +68,7 @@ class Entry:
 
         @raises WireError: it is none.
         """
-        return fields_of(self.body)
+        return fields_of(bytes(self.body))
 
     def views(self) -> Mapping[str, Any]:
         """

@@ -12,7 +12,7 @@ from saltwisted.domain.replica.effects import BATCH_BYTES, Effect, LogView, Read
 from saltwisted.domain.replica.entry import Entry, Stream, sized
 from saltwisted.domain.replica.knowledge import advance
 from saltwisted.domain.replica.progress import PeerProgress
-from saltwisted.domain.replica.words import Again, Entries, Hello, Want, encode
+from saltwisted.domain.replica.words import NOTHING, Again, Hello, Parts, Want, in_parts
 
 WINDOW_BYTES = 1024 * 1024
 """What may be on the way to a peer, not acknowledged."""
@@ -34,7 +34,7 @@ class Giving:
     def __init__(self, node: str, log: LogView) -> None:
         self._node = node
         self._log = log
-        self._packed: tuple[Sequence[Entry], bytes] = ((), b"")
+        self._packed: tuple[Sequence[Entry], Parts] = ((), NOTHING)
 
     def wanted(self, peer: PeerProgress, message: Want) -> list[Effect]:
         """A peer asks for streams, from where it has them."""
@@ -105,19 +105,19 @@ class Giving:
         for stream, number in ends.items():
             if peer.wanted.get(stream, 0) <= number:
                 peer.wanted.pop(stream, None)
-        return [Send(peer.node, self._pack(entries))]
+        return [Send(peer.node, *self._pack(entries))]
 
-    def _pack(self, entries: Sequence[Entry]) -> bytes:
+    def _pack(self, entries: Sequence[Entry]) -> Parts:
         """Made once for all peers that are given the same, one after the other."""
         last, packed = self._packed
         if len(last) != len(entries) or not all(map(is_, last, entries)):
-            packed = encode(Entries(entries))
+            packed = in_parts(entries)
             self._packed = entries, packed
         return packed
 
     def given(self) -> None:
         """All have been given what is new: it needs no place any more."""
-        self._packed = (), b""
+        self._packed = (), NOTHING
 
     def push(self, peer: PeerProgress, entries: Sequence[Entry]) -> list[Effect]:
         """Entries that arose here are on disk: give them at once, if there is room on the way."""

@@ -8,9 +8,10 @@ map with an unknown word is not a message.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from saltwisted.domain.replica.entry import (
     MAX_KIND,
@@ -22,9 +23,18 @@ from saltwisted.domain.replica.entry import (
 from saltwisted.domain.replica.fold import Fact, decode_fact, encode_fact
 from saltwisted.domain.replica.knowledge import Knowledge, decode_knowledge, encode_knowledge
 from saltwisted.errors import WireError
+from saltwisted.wire.longpack import LARGE
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 Facts = Sequence[tuple[str, Fact]]
+Parts = tuple[bytes, bytes | memoryview]
+"""A message, and what follows it."""
+NOTHING: Parts = (b"", b"")
+LONGEST_HEAD = 1024
+"""Bytes before the body of a single entry, at most."""
+_NO_BODY = pack_bin(b"")
+_LONG = b"\xc6"
+"""How a long body begins; four bytes of its length follow."""
 
 
 @frozen
@@ -196,12 +206,47 @@ def encode(message: Message) -> bytes:
     return pack_bin(fields)
 
 
+def in_parts(entries: Sequence[Entry]) -> Parts:
+    """
+    The bytes of L{Entries}. The body of a single long entry is at their end, and is not copied;
+    several are never long together.
+    """
+    if len(entries) != 1 or len(entries[0].body) <= LARGE:
+        return encode(Entries(entries)), b""
+    (entry,) = entries
+    head = encode(Entries([evolve(entry, body=b"")]))
+    return head[: -len(_NO_BODY)] + _LONG + len(entry.body).to_bytes(4, "big"), entry.body
+
+
 def decode(data: bytes) -> Message:
     """
     The message in these bytes.
 
     @raises WireError: there is none.
     """
+    return _of_parts(data) or _decode(data)
+
+
+def _of_parts(data: bytes) -> Entries | None:
+    """A single long entry, whose body is left where it is: to copy it takes milliseconds."""
+    if len(data) <= LARGE:
+        return None
+    start = data[:LONGEST_HEAD]
+    at = start.find(_LONG)
+    while at >= 0:
+        body = at + 5
+        if int.from_bytes(data[at + 1 : body], "big") == len(data) - body:
+            head = start[:at] + _NO_BODY
+            with suppress(WireError):
+                match _decode(head):
+                    # What was made of one entry, and of nothing else, ends with its body
+                    case Entries([entry]) as found if encode(found) == head:
+                        return Entries([evolve(entry, body=memoryview(data)[body:])])
+        at = start.find(_LONG, at + 1)
+    return None
+
+
+def _decode(data: bytes) -> Message:
     fields = unpack_bin(data)
     if not isinstance(fields, dict):
         raise WireError("message")

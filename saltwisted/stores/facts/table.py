@@ -171,7 +171,7 @@ def _fact_row(streams: Streams, kind: str, fact: Fact) -> tuple[Any, ...]:
     return (kind, stream, place, stamp, body, row_crc(kind, place, stamp, body))
 
 
-def row_crc(kind: str, number: int, stamp: int, body: bytes) -> int:
+def row_crc(kind: str, number: int, stamp: int, body: bytes | memoryview) -> int:
     """The check sum of a row, its stamp as SQLite keeps it."""
     return crc32(body, crc32(f"{kind}\0{number}\0{stamp}".encode("utf-8", "surrogatepass")))
 
