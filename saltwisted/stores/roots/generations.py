@@ -14,7 +14,7 @@ import hashlib
 import os
 import stat
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -286,11 +286,10 @@ class GenerationRoots(Roots):
         if coming is None:
             lister = _Lister(self._follow, self._ignore_links, self._ignored)
             if sum(len(each.folders) + each.files for _, each in generations) <= FEW:
-                return self._keep_listing(key, lister.made_of(generations))
+                return self._keep_listing(key, lister, lister.made_of(generations))
             coming = self._coming[key] = Shared()
-            made = self.run(lister.made_of, generations).addCallback(
-                partial(self._keep_listing, key)
-            )
+            made: Deferred[Any] = self.run(lister.made_of, generations)
+            made = made.addCallback(partial(self._keep_listing, key, lister))
             coming.follow(made.addBoth(self._listed, key))
         return coming.join()
 
@@ -298,11 +297,8 @@ class GenerationRoots(Roots):
         self._coming.pop(key, None)
         return outcome
 
-    def _keep_listing(
-        self, key: tuple[Any, ...], made: tuple[Listing, list[tuple[str, StoreError]]]
-    ) -> Listing:
-        listing, wrong = made
-        for root, error in wrong:
+    def _keep_listing(self, key: tuple[Any, ...], lister: _Lister, listing: Listing) -> Listing:
+        for root, error in lister.wrong:
             self.log.error(
                 "{root}: {why} at {path}: lists of files leave out what links point to",
                 root=root,
@@ -315,53 +311,65 @@ class GenerationRoots(Roots):
         return listing
 
 
-@frozen
 class _Lister:
     """
-    Makes a list of generations, which never change; a thread may do this.
+    Makes a list of generations, which never change; a thread may do this. On the way it keeps lists
+    of texts alone: when a set of very many grows, and when the garbage collector looks at very many
+    other objects, the whole process stands still.
 
-    @ivar ignored: whether a path is left out.
+    @ivar wrong: the roots that have too many paths through links.
     """
 
-    follow: bool
-    ignore_links: bool
-    ignored: Callable[[str], bool]
+    def __init__(self, follow: bool, ignore_links: bool, ignored: Callable[[str], bool]) -> None:
+        """@param ignored: whether a path is left out."""
+        self._follow, self._ignore_links, self._ignored = follow, ignore_links, ignored
+        self.wrong: list[tuple[str, StoreError]] = []
+        self._files: list[str] = []
+        self._folders: list[str] = []
+        self._empty: list[str] = []
+        self._links: dict[str, str] = {}
 
-    def made_of(
-        self, generations: list[tuple[str, Generation]]
-    ) -> tuple[Listing, list[tuple[str, StoreError]]]:
-        """The list, and the roots that have too many paths through links."""
-        files: set[str] = set()
-        folders: set[str] = set()
-        empty: set[str] = set()
-        links: dict[str, str] = {}
-        wrong = []
+    def made_of(self, generations: Sequence[tuple[str, Generation]]) -> Listing:
+        """The list."""
         for root, generation in generations:
-            try:
-                found = list(ways(generation, self.follow))
-            except StoreError as error:
-                wrong.append((root, error))
-                found = list(ways(generation, False))
-            for path, entry, folder in found:
-                rel = os.fsdecode(path)
-                if self.ignored(f"{root}/{rel}"):
-                    continue
-                if entry.kind == LINK:
-                    if self.ignore_links:
-                        continue
-                    links[rel] = os.fsdecode(entry.content)
-                if folder is None:
-                    files.add(rel)
-                    continue
-                folders.add(rel)
-                if not generation.folders.get(folder):
-                    empty.add(rel)
-        return (
-            Listing(
-                in_order(files), in_order(folders), in_order(empty), dict(sorted(links.items()))
-            ),
-            wrong,
+            follow = self._follow and self._ends(root, generation)
+            for path, entry, folder in ways(generation, follow):
+                self._add(root, generation, os.fsdecode(path), entry, folder)
+        return Listing(
+            in_order(self._files),
+            in_order(self._folders),
+            in_order(self._empty),
+            dict(sorted(self._links.items())),
         )
+
+    def _ends(self, root: str, generation: Generation) -> bool:
+        """Whether links can be followed everywhere."""
+        folders = generation.folders.values()
+        if not any(entry.kind == LINK for folder in folders for entry in folder.values()):
+            return True
+        try:
+            for _ in ways(generation, True):
+                pass
+        except StoreError as error:
+            self.wrong.append((root, error))
+            return False
+        return True
+
+    def _add(
+        self, root: str, generation: Generation, rel: str, entry: TreeEntry, folder: bytes | None
+    ) -> None:
+        if self._ignored(f"{root}/{rel}"):
+            return
+        if entry.kind == LINK:
+            if self._ignore_links:
+                return
+            self._links[rel] = os.fsdecode(entry.content)
+        if folder is None:
+            self._files.append(rel)
+            return
+        self._folders.append(rel)
+        if not generation.folders.get(folder):
+            self._empty.append(rel)
 
 
 def _first_error(failure: Any) -> Any:

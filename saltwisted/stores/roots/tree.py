@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from heapq import merge
 from itertools import groupby, islice
 
@@ -57,20 +57,25 @@ def _either(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
     if not one or not other:
         return one or other
     if len(one) + len(other) > AT_ONCE:
-        return tuple([name for name, _ in groupby(merge(one, other))])
+        return _once(merge(one, other))
     # Two sorted runs are merged, a set would have to be sorted anew
     return tuple(dict.fromkeys(sorted((*one, *other))))
 
 
 def in_order(names: Collection[str]) -> tuple[str, ...]:
-    """Sorted names; very many are sorted in runs, for a thread."""
+    """Sorted names, each once; very many are sorted in runs, for a thread."""
     if len(names) <= AT_ONCE:
-        return tuple(sorted(names))
+        return tuple(sorted({*names}))
     left = iter(names)
     runs = []
     while run := list(islice(left, RUN)):
         runs.append(sorted(run))
-    return tuple(merge(*runs))
+    return _once(merge(*runs))
+
+
+def _once(names: Iterable[str]) -> tuple[str, ...]:
+    """Sorted names without repetitions."""
+    return tuple([name for name, _ in groupby(names)])
 
 
 def read_now(fd: int, start: int, length: int) -> bytes | None:
