@@ -12,7 +12,7 @@ from tests.harness import OurMinion, until
 
 DEPLOY = """
 hold:
-  salt.state: [{{tgt: '*'}}, {{sls: hold}}]
+  salt.state: [{{tgt: own}}, {{sls: hold}}]
 {home}/read:
   file.managed: [{{source: 'salt://b/c'}}, {{require: [{{salt: hold}}]}}]
 """
@@ -34,23 +34,29 @@ class RestartTests(GitTestCase):
         """
         All nodes are killed with SIGKILL and started again in the middle of a step, when another
         commit is served: the run goes on at that of its beginning, and so does the minion, whose
-        job waits meanwhile and asks for a file of it afterwards.
+        job waits meanwhile and asks for a file of it afterwards. So does another one, whose job was
+        begun on a commit that was never served.
         """
         made = a, b, c = self.nodes()
         join_all(made)
         let_all_vote(made)
-        minion = OurMinion(self.home, a, "own")
-        self.addCleanup(minion.kill)
-        minion.up()
-        a.accept("own")
-        a.ping_until("own")
+        for name, node in (("own", a), ("other", b)):
+            minion = OurMinion(self.home, node, name)
+            self.addCleanup(minion.kill)
+            minion.up()
+            a.accept(name)
+            node.ping_until(name)
         a.command("roots", "update", "--wait", check=True)
         generation = self.said(a)["generation"]
         run = c.orchestrate("deploy")
         until("the minion to wait", Path(self.home, "at-own").exists)
+        between = self.repo.commit({"b/c": b"between"})
         second = self.push(b"2")
         b.command("roots", "update", "--wait", check=True)
         self.assertEqual({self.commit(node) for node in made}, {second})
+        words = ("--async", "--generation", between, "other", "state.apply", "hold")
+        c.command("salt", *words, check=True)
+        until("the other minion to wait", Path(self.home, "at-other").exists)
 
         for node in made:
             node.kill()
@@ -66,6 +72,8 @@ class RestartTests(GitTestCase):
         self.assertEqual((shown["state"], shown["generation"]), ("done", generation), shown)
         self.assertEqual(Path(self.home, "got-own").read_text(), "1")
         self.assertEqual(Path(self.home, "read").read_text(), "1")
+        until("the other minion", Path(self.home, "got-other").exists)
+        self.assertEqual(Path(self.home, "got-other").read_text(), "between")
         job = shown["steps"][0]["jid"]
         for node in made:
             self.assertNotIn("Mixed", node.run("jobs.list_job", job))
