@@ -83,7 +83,7 @@ def _condition(figures: Mapping[str, Any]) -> Iterator[Family]:
         yield labelled(
             "saltwisted_store_problem",
             GAUGE,
-            "Whether a store cannot write at the moment",
+            "Whether a store cannot write, git is outdated, or a pillar has errors at the moment",
             "store",
             {name: float(name in problems) for name in figures["disks"]},
         )
