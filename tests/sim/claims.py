@@ -147,8 +147,8 @@ class SimLink:
 
         return answer.addBoth(settled)
 
-    def tell(self, word: str, body: bytes) -> None:
-        self.carry(lambda: self.other.peers.words[word](self.owner.name, body))
+    def tell(self, word: str, body: bytes, tail: bytes | memoryview = b"") -> None:
+        self.carry(lambda: self.other.peers.words[word](self.owner.name, body + tail))
 
     def carry(self, deliver: Callable[[], Any]) -> None:
         """Bring it to the other side, in order, unless this is silent or cut meanwhile."""

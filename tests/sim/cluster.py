@@ -216,8 +216,8 @@ class SimLink:
         self.other: SimLink
         self._last = 0.0
 
-    def tell(self, word: str, body: bytes) -> None:
-        self._world.carry(self, word, body)
+    def tell(self, word: str, body: bytes, tail: bytes | memoryview = b"") -> None:
+        self._world.carry(self, word, body + tail)
 
     def ask(self, word: str, body: bytes, timeout: float = 10.0) -> Deferred[bytes]:
         if not self.up:

@@ -83,9 +83,9 @@ class Link:
         self.is_up = True
         self._waiting: list[Deferred[bytes]] = []
 
-    def tell(self, word: str, body: bytes) -> None:
+    def tell(self, word: str, body: bytes, tail: bytes | memoryview = b"") -> None:
         """One way."""
-        self._later(lambda: maybeDeferred(self._there.answer, word, self._here.name, body))
+        self._later(lambda: maybeDeferred(self._there.answer, word, self._here.name, body + tail))
 
     def ask(self, word: str, body: bytes, timeout: float = 10.0) -> Deferred[bytes]:
         """Answered after two ways, or never: then it ends with the link."""
