@@ -37,24 +37,23 @@ class PillarErrors:
 
     def __init__(self, now: Callable[[], float], known: Callable[[], Collection[str]]) -> None:
         self._now, self._known = now, known
-        self._wrong: OrderedDict[tuple[str, bytes], _Wrong] = OrderedDict()
+        self._wrong: OrderedDict[str, _Wrong] = OrderedDict()
 
-    def found(self, key: tuple[str, bytes], text: str, is_served: bool) -> None:
+    def found(self, minion: str, text: str, is_served: bool) -> None:
         """
-        A pillar was compiled with an error.
+        The pillar that a minion has asked for has an error.
 
-        @param key: the minion, and which of its pillars.
         @param text: the error, without data of the pillar.
         @param is_served: whether the minion gets it so, and not its last good one.
         """
-        self._wrong.pop(key, None)
-        self._wrong[key] = _Wrong(text[:LONGEST], is_served, self._now())
+        self._wrong.pop(minion, None)
+        self._wrong[minion] = _Wrong(text[:LONGEST], is_served, self._now())
         if len(self._wrong) > MOST:
             self._wrong.popitem(last=False)
 
-    def mended(self, key: tuple[str, bytes]) -> None:
-        """A pillar was compiled without errors."""
-        self._wrong.pop(key, None)
+    def mended(self, minion: str) -> None:
+        """The pillar that a minion has asked for has none."""
+        self._wrong.pop(minion, None)
 
     def clear(self) -> None:
         """All pillars are compiled again."""
@@ -68,7 +67,7 @@ class PillarErrors:
         since, known = self._now() - LASTS, set(self._known())
         found: dict[str, _Wrong] = {
             minion: wrong
-            for (minion, _), wrong in self._wrong.items()
+            for minion, wrong in self._wrong.items()
             if wrong.at > since and minion in known
         }
         told = [

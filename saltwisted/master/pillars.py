@@ -62,14 +62,14 @@ class CachedPillar:
 
     @ivar grains: the names that were read; C{None} for all.
     @ivar facts: the values of these grains, packed.
-    @ivar is_good: whether it has no errors.
+    @ivar wrong: an error that it has; empty for none.
     """
 
     packed: bytes = field(repr=False)
     files: Dependencies = field(repr=False)
     grains: tuple[str, ...] | None
     facts: bytes = field(repr=False)
-    is_good: bool = True
+    wrong: str
 
 
 class Pillars:
@@ -151,12 +151,14 @@ class Pillars:
         @raises RemoteError: the worker failed, or this master has no pillars.
         """
         self._check()
+        # Neither what somebody asks for besides, nor what an operator looks at
+        is_own = or_good and not (override or ext or extra)
         key = (minion_id, pack((saltenv, pillarenv, override or None, ext, extra or None)))
         kept = self._kept.get(key)
         if kept is not None and not fresh and self._holds(kept, grains):
             self._kept.move_to_end(key)
             self._ground.counters["pillar:kept"] += 1
-            return kept.packed if kept.is_good or not or_good else self._or_good(key, kept.packed)
+            return self._served(key, kept.packed, kept.wrong) if is_own else kept.packed
         self._ground.counters["pillar:compiled"] += 1
         payload = {
             "do": "pillar",
@@ -176,33 +178,26 @@ class Pillars:
             # Half of it may have been compiled from the roots before
         for line in answer["log"][:LOG_LINES]:
             self.log.error("pillar of {minion}: {line}", minion=minion_id, line=line[:500])
-        compiled: bytes = answer["packed"]
-        packed = compiled
-        self._keep(key, compiled, answer, grains)
-        if not (override or ext or extra):
-            packed = self._judge(key, compiled, answer)
-            if self._ground.config.minion_data_cache:
-                self._ground.cache.put("pillar", minion_id, unpack(packed))
-        return packed if or_good else compiled
+        packed: bytes = answer["packed"]
+        wrong = "" if answer["good"] else (answer["log"] or ["see the log"])[0]
+        self._keep(key, packed, answer, grains, wrong)
+        if is_own:
+            packed = self._served(key, packed, wrong)
+        if not (override or ext or extra) and self._ground.config.minion_data_cache:
+            self._ground.cache.put("pillar", minion_id, unpack(packed))
+        return packed
 
     # -- what has errors ------------------------------------------------------------
 
-    def _judge(self, key: Key, packed: bytes, answer: Mapping[str, Any]) -> bytes:
-        """What the minion gets."""
-        if answer["good"]:
-            self.errors.mended(key)
+    def _served(self, key: Key, packed: bytes, wrong: str) -> bytes:
+        """What a minion gets: this, or the last good one in place of one with errors."""
+        if not wrong:
+            self.errors.mended(key[0])
             self._remember(key, packed)
             return packed
-        served = self._or_good(key, packed)
-        is_served = served is packed
-        self.errors.found(key, (answer["log"] or ["see the log"])[0], is_served)
-        if not is_served:
-            self.log.warn("pillar of {minion}: its last good one is served", minion=key[0])
+        served = self._good.get(key, packed)
+        self.errors.found(key[0], wrong, served is packed)
         return served
-
-    def _or_good(self, key: Key, packed: bytes) -> bytes:
-        """The last good pillar where there is one, else this."""
-        return self._good.get(key, packed)
 
     def _remember(self, key: Key, packed: bytes) -> None:
         if not self._ground.config.pillar_last_good:
@@ -271,6 +266,7 @@ class Pillars:
         packed: bytes,
         answer: Mapping[str, Any],
         grains: Mapping[str, Any],
+        wrong: str,
     ) -> None:
         old = self._kept.pop(key, None)
         if old is not None:
@@ -288,7 +284,7 @@ class Pillars:
             for pair in ((path, None if stamp is None else tuple(stamp)) for path, stamp in files)
         )
         self._kept[key] = CachedPillar(
-            packed, one(pairs, pairs), one(names, names), _facts(names, grains), answer["good"]
+            packed, one(pairs, pairs), one(names, names), _facts(names, grains), wrong
         )
         self._bytes += len(packed) + ENTRY_COST
         while self._bytes > KEEP_BYTES:

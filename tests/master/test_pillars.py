@@ -304,10 +304,26 @@ class ErrorTests(PillarCase):
         self.ask(override={"y": 1})
         self.ask(extra={"y": 1})
         self.assertEqual(self.problem(), "")
+        asked = self.pillars.pillar("m1", {"os": "Debian"}, None, None, None)
+        self.successResultOf(Deferred.fromCoroutine(asked))
+        self.assertEqual(self.problem(), "")
         self.ask(saltenv="base")
         self.assertIn("m1", self.problem())
         self.pillars.clear()
         self.assertEqual(self.problem(), "")
+
+    def test_last_answer_counts(self) -> None:
+        """What the minion has got last is told, also if it was compiled before."""
+        self.write("a.sls", "{% if opts.pillarenv %}{{ no.no }}{% endif %}\nx: 1\n")
+        self.assertEqual(self.ask(), {"x": 1})
+        self.ask(pillarenv="base")
+        self.assertIn("m1", self.problem())
+        self.assertEqual(self.ask(), {"x": 1})
+
+        self.assertEqual(self.problem(), "")
+        self.ask(pillarenv="base")
+        self.assertIn("m1", self.problem())
+        self.assertEqual(len(self.pool.calls), 2)
 
     def test_bounded(self) -> None:
         """Very many minions are not all kept in mind."""
