@@ -24,7 +24,7 @@ from saltwisted.transports.deferreds import as_deferred
 from tests.sim.claims import DUTIES, WINDOW, Broken, Growing, SimNode, World, new_disk
 from tests.sim.play import count
 
-SEEDS = count(12, 80, 100_000)
+SEEDS = count(12, 200, 100_000)
 GROWING = count(6, 25, 100_000)
 
 

@@ -23,7 +23,7 @@ from tests.sim.gitpins import HEARD, Broken, Job, PinNode, PinWorld, Play, Run
 from tests.sim.gitviews import NAMES, commit
 from tests.sim.play import count
 
-SEEDS = count(8, 100, 20_000)
+SEEDS = count(8, 200, 20_000)
 MANY = ranon.MOST + 20
 """More generations than are kept."""
 

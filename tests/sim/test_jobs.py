@@ -17,8 +17,8 @@ from tests.sim.cluster import Broken
 from tests.sim.jobs import HealingWorld, JobWorld
 from tests.sim.play import count
 
-SEEDS = count(2, 60, 1000)
-HEALED = count(12, 100, 1000)
+SEEDS = count(2, 200, 1000)
+HEALED = count(12, 200, 1000)
 
 
 class JobSimTests(SynchronousTestCase):

@@ -19,7 +19,7 @@ from tests.sim.claims import Broken
 from tests.sim.owed import OwedNode, OwedWorld, SimKeptStore
 from tests.sim.play import count
 
-SEEDS = count(6, 50, 20_000)
+SEEDS = count(6, 100, 20_000)
 
 
 class OwedSimTests(SynchronousTestCase):

@@ -23,7 +23,7 @@ from tests.sim.cluster import Broken
 from tests.sim.play import count
 from tests.sim.roots import SetBackWorld, World
 
-SEEDS = count(2, 100, 1000)
+SEEDS = count(2, 200, 1000)
 
 
 class RootsSimTests(SynchronousTestCase):
