@@ -39,6 +39,16 @@ COMMANDS = [
     ["-L", "web1,web2", "test.ping"],
     ["-G", "id:web1", "test.ping"],
     ["-C", "web1 or G@id:web2", "test.ping"],
+    ["-I", "no:such", "test.ping"],
+    ["--grain-pcre", "id:web[2-9]", "test.ping"],
+    ["-N", "second", "test.ping"],
+    ["-t", "7", "*", "test.ping"],
+    ["-v", "*", "test.ping"],
+    ["-r", "*", "test.ping"],
+    ["-r", "--client=runner", "test.arg", "x", "a=b"],
+    ["-r", "--client=wheel", "key.finger", "match=nosuch"],
+    ["-T", "web1", "test.ping"],
+    ["-T", "web2", "test.ping"],
     ["none*", "test.ping"],
     ["*", "no.such"],
     ["*", "cmd.run", "exit 3"],
@@ -102,6 +112,7 @@ class Site:
                 "runner", "runner_async", "wheel", "wheel_async",
             ],
             "rest_cherrypy": block,
+            "nodegroups": {"second": "web2"},
         }  # fmt: skip
         self.master: Any = (
             StockMaster(home, "3008", **options) if stock else OurMaster(home, **options)
@@ -171,8 +182,10 @@ class PepperTests(SynchronousTestCase):
         for words, theirs in recorded.items():
             self.assertEqual(answers[words], theirs, words)
         # Stock answers 500 here
-        unknown = site.pepper("--client=runner", "no.such")
-        self.assertEqual((unknown["status"], unknown["out"]), (1, ["HTTP Error 400: Bad Request"]))
+        for words in (["--client=runner", "no.such"], ["-N", "nosuch", "test.ping"]):
+            unknown = site.pepper(*words)
+            said = (unknown["status"], unknown["out"])
+            self.assertEqual(said, (1, ["HTTP Error 400: Bad Request"]), words)
         refused = site.pepper("*", "test.ping", password="wrong")
         self.assertEqual((refused["status"], refused["out"]), (1, []))
         self.assertIn("Authentication denied", refused["error"])
