@@ -42,8 +42,10 @@ AT_ONCE = 3
 """
 Suites side by side for each processor. One of real nodes uses a third of a processor.
 """
-AT_REST = 2
-"""How many suites share what the others leave of the processors."""
+AT_REST = max(2, os.cpu_count() or 1)
+"""
+How many suites share what the others leave of the processors: in the end all of them are left.
+"""
 MOST_AGAIN = 4
 """
 Failed tests that get a second judgement. What fails beside three other suites for want of time may
