@@ -10,10 +10,10 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from twisted.trial.unittest import TestCase
+from twisted.trial.unittest import SkipTest, TestCase
 
 from saltwisted.testing.ports import reserve_ports
 from tests.harness import OurMaster, scratch, until
@@ -32,44 +32,31 @@ def judge(path: str, form: Mapping[str, str]) -> Any:
     return 401, b""
 
 
-@needs_slapd
-class WaysTests(TestCase):
-    """One master with all backends that need no account of this machine."""
+class WaysTestCase(TestCase):
+    """
+    One master.
+
+    @ivar users: backend to a user of it, and his password.
+    """
 
     timeout = 300
+    users: Mapping[str, tuple[str, str]]
 
-    def setUp(self) -> None:
-        """Start it, and those whom it asks."""
-        self.home = scratch(self)
-        with open(f"{self.home}/users", "w", encoding="utf-8") as file:
-            file.write("fred:file-word\n")
-        directory = Slapd(self, {"lena": "ldap-word"}, {"ops": ("lena",)}).start()
-        provider, server = Provider(self), WebServer(self, judge)
+    def begin(self, under: Sequence[str] = (), **options: Any) -> None:
+        """
+        Start it.
+
+        @param under: a command that begins it.
+        """
         (self.port,) = reserve_ports(1)
         self.master = OurMaster(
             self.home,
-            external_auth={
-                "file": {"^filename": f"{self.home}/users", "fred": RULES},
-                "rest": {"^url": f"{server.url}/login"},
-                "ldap": {"ops%": RULES},
-                "oidc": {**provider.options(), "olga": RULES},
-                "sharedsecret": {"sara": RULES},
-                "auto": {"anna": RULES},
-            },
-            sharedsecret="shared-word",
             rest_twisted={"port": self.port, "host": "127.0.0.1", "disable_ssl": True},
             netapi_enable_clients=["runner"],
-            **directory.options(),
+            **options,
         )
+        self.master.argv = [*under, *self.master.argv]
         self.addCleanup(self.master.kill)
-        self.users = {
-            "file": ("fred", "file-word"),
-            "rest": ("rita", "rest-word"),
-            "ldap": ("lena", "ldap-word"),
-            "oidc": ("olga", provider.token(sub="olga", preferred_username="olga")),
-            "sharedsecret": ("sara", "shared-word"),
-            "auto": ("anna", "any"),
-        }
         self.master.up()
         until("the API", self.listens)
 
@@ -111,12 +98,8 @@ class WaysTests(TestCase):
         self.assertEqual(done.returncode, 0, (args, done.stdout, done.stderr))
         return json.loads(done.stdout)["args"]
 
-    def test_ways(self) -> None:
-        """
-        Whoever is let in is so by the API, by a command and by the token of either (pains-next
-        2.3), under his own name, which is on record with where from (2.12); a wrong password and
-        another's name are refused by the API in one way.
-        """
+    def try_ways(self) -> None:
+        """Each user comes by each way; then somebody with another password comes by the API."""
         for eauth, (user, password) in self.users.items():
             login = {"username": user, "password": password, "eauth": eauth}
             status, found = self.post("/login", login)
@@ -159,3 +142,76 @@ class WaysTests(TestCase):
                 refused.add((status, found))
         self.assertEqual(len(refused), 1, refused)
         self.assertEqual(refused.pop()[0], 401)
+
+
+@needs_slapd
+class WaysTests(WaysTestCase):
+    """All backends that need no account of this machine."""
+
+    def setUp(self) -> None:
+        """Start those whom the master asks, and it."""
+        self.home = scratch(self)
+        with open(f"{self.home}/users", "w", encoding="utf-8") as file:
+            file.write("fred:file-word\n")
+        directory = Slapd(self, {"lena": "ldap-word"}, {"ops": ("lena",)}).start()
+        provider, server = Provider(self), WebServer(self, judge)
+        self.users = {
+            "file": ("fred", "file-word"),
+            "rest": ("rita", "rest-word"),
+            "ldap": ("lena", "ldap-word"),
+            "oidc": ("olga", provider.token(sub="olga", preferred_username="olga")),
+            "sharedsecret": ("sara", "shared-word"),
+            "auto": ("anna", "any"),
+        }
+        self.begin(
+            external_auth={
+                "file": {"^filename": f"{self.home}/users", "fred": RULES},
+                "rest": {"^url": f"{server.url}/login"},
+                "ldap": {"ops%": RULES},
+                "oidc": {**provider.options(), "olga": RULES},
+                "sharedsecret": {"sara": RULES},
+                "auto": {"anna": RULES},
+            },
+            sharedsecret="shared-word",
+            **directory.options(),
+        )
+
+    def test_ways(self) -> None:
+        """
+        Whoever is let in is so by the API, by a command and by the token of either (pains-next
+        2.3), under his own name, which is on record with where from (2.12); a wrong password and
+        another's name are refused by the API in one way.
+        """
+        self.try_ways()
+
+
+class PamWaysTests(WaysTestCase):
+    """PAM itself, with a service that the master alone sees: nothing of this machine changes."""
+
+    def setUp(self) -> None:
+        """Start it where C{/etc/pam.d} is the test's."""
+        if subprocess.run(["unshare", "-m", "true"], check=False, capture_output=True).returncode:
+            raise SkipTest(
+                "only root, outside of most containers, gives a process mounts of its own"
+            )
+        self.home = scratch(self)
+        services, judge = f"{self.home}/pam.d", f"{self.home}/judge"
+        os.mkdir(services)
+        with open(judge, "w", encoding="ascii") as file:
+            file.write('#!/bin/sh\n[ "$PAM_USER:$(tr -d "\\0")" = daemon:pam-word ]\n')
+        os.chmod(judge, 0o755)
+        with open(f"{services}/salt-test", "w", encoding="ascii") as file:
+            file.write(f"auth required pam_exec.so quiet expose_authtok {judge}\n")
+            file.write("account required pam_permit.so\n")
+        # One who is on every machine
+        self.users = {"pam": ("daemon", "pam-word")}
+        inside = f'mount --bind {services} /etc/pam.d && exec "$@"'
+        self.begin(
+            ["unshare", "-m", "sh", "-c", inside, "sh"],
+            external_auth={"pam": {"daemon": RULES}},
+            **{"auth.pam.service": "salt-test"},
+        )
+
+    def test_ways(self) -> None:
+        """A user of this machine is let in by the API, by a command and by tokens of either."""
+        self.try_ways()
