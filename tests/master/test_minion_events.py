@@ -5,6 +5,7 @@ C{minion_events}: which tags of its own a minion may fire; and what it says of s
 from __future__ import annotations
 
 from twisted.internet.defer import Deferred
+from twisted.logger import LogEvent, formatEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.secrecy import STARS, SecretJobs
@@ -27,8 +28,12 @@ class MinionEventsTests(SynchronousTestCase):
     def test_T_EVT_3_rules(self) -> None:
         """
         T-EVT-3: what a minion may not fire reaches nobody, alone, in a list or below a pretag, and
-        is counted; the rest of a list does, and what Salt itself says of the minion.
+        is counted and in the log (pains-next 2.10); the rest of a list does, and what Salt itself
+        says of the minion.
         """
+        logged: list[LogEvent] = []
+        globalLogPublisher.addObserver(logged.append)
+        self.addCleanup(globalLogPublisher.removeObserver, logged.append)
         rig = self.made(minion_events={"ci*": ["deploy/*"]})
         for minion in (self.ci, self.web):
             minion.ask("_minion_event", tag="deploy/x", data={}, id=minion.id)
@@ -59,6 +64,9 @@ class MinionEventsTests(SynchronousTestCase):
             ],
         )
         self.assertEqual(rig.counters["denied:event"], 3 + 5)
+        said = [formatEvent(event) for event in logged]
+        self.assertIn("minion ci1 may not fire other/x (by minion_events)", said)
+        self.assertIn("minion web1 may not fire deploy/x (by minion_events)", said)
 
     def test_T_EVT_3_peer_run(self) -> None:
         """T-EVT-3: a minion that may run C{event.send} at the master fires no other tags by it."""

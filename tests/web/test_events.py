@@ -54,6 +54,13 @@ class EventsTestCase(SynchronousTestCase):
             self.addCleanup(each.stopService)
         return api
 
+    def logged(self) -> list[LogEvent]:
+        """What is logged from now on."""
+        logged: list[LogEvent] = []
+        globalLogPublisher.addObserver(logged.append)
+        self.addCleanup(globalLogPublisher.removeObserver, logged.append)
+        return logged
+
     def listen(self, api: ApiRig, user: str = "admin", **more: Any) -> Connection:
         """Somebody listens."""
         connection = api.open("GET", "/events", token=api.login(user), **more)
@@ -533,7 +540,11 @@ class HookTests(EventsTestCase):
         self.assertEqual(found, [])
 
     def test_T_EVT_3_hooks(self) -> None:
-        """T-EVT-3: a user with a rule C{'@event'} sends the hooks that it means, and no others."""
+        """
+        T-EVT-3: a user with a rule C{'@event'} sends the hooks that it means, and no others; each
+        refusal is in the log with who, which and where from (pains-next 2.10).
+        """
+        logged = self.logged()
         self.rules = {
             **RULES,
             "reader": ["test.*", {"@event": ["salt/netapi/hook/deploy/*", "deploy/*"]}],
@@ -546,12 +557,18 @@ class HookTests(EventsTestCase):
         for path in ("/hook/other", "/hook", "/hook/deploy", "/hook/x/deploy/web"):
             self.assertEqual(api.ask("POST", path, {}, token=reader).status, 401, path)
         self.assertEqual(api.rig.counters["denied:event"], 4)
+        said = "reader may not fire salt/netapi/hook/other (by the HTTP API, 192.0.2.7)"
+        self.assertEqual([formatEvent(event) for event in logged].count(said), 1)
         self.assertEqual(api.ask("POST", "/hook/other", {}, token=admin).status, 200)
         tags = [tag.removeprefix("salt/netapi/hook/") for tag, _ in found]
         self.assertEqual(tags, ["deploy/web", "other"])
 
     def test_T_EVT_3_runner(self) -> None:
-        """T-EVT-3: C{event.send} by the API is judged by the same rule, and needs no other."""
+        """
+        T-EVT-3: C{event.send} by the API is judged by the same rule, and needs no other; refusals
+        are in the log.
+        """
+        logged = self.logged()
         self.rules = {**RULES, "reader": [{"@event": ["deploy/*"]}]}
         api = self.made()
         found: list[str] = []
@@ -562,6 +579,8 @@ class HookTests(EventsTestCase):
             self.assertEqual(api.ask("POST", "/", [low], token=token).status, status, tag)
         self.assertEqual([tag for tag in found if not tag.startswith("salt/")], ["deploy/web"])
         self.assertNotIn("salt/key", found)
+        said = "reader may not run runner event.send (by the HTTP API, 192.0.2.7)"
+        self.assertEqual([formatEvent(event) for event in logged].count(said), 2)
 
     def test_bad_bodies(self) -> None:
         """A body that is not what it says fires nothing."""
