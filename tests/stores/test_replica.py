@@ -6,7 +6,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Mapping
 from tempfile import mkdtemp
-from typing import Any
+from typing import Any, cast
 
 from twisted.internet import reactor
 from twisted.internet.defer import CancelledError, Deferred
@@ -16,6 +16,7 @@ from twisted.trial.unittest import TestCase
 from saltwisted.domain.replica.entry import Entry, Stream, pack_fields
 from saltwisted.domain.replica.fold import Folds
 from saltwisted.domain.replica.keyset import KIND, KeySet
+from saltwisted.domain.replica.words import Entries, decode, encode
 from saltwisted.errors import StoreError
 from saltwisted.stores import telling
 from saltwisted.stores.facts.log import ReplicaLog
@@ -88,6 +89,23 @@ class ReplicaLogTests(TestCase):
             self.assertEqual([self.word(i) for i in ("m1", "far1", "far2")], ["accepted"] * 3)
             second = await self.accept(log, "m2")
             self.assertEqual(second.number, 2)
+
+        return self.run_async(run())
+
+    def test_long_entry(self) -> Deferred[Any]:
+        """A long entry, which is a view of the message that it came with, is kept as any other."""
+
+        async def run() -> None:
+            log = self.opened()
+            body = self.keys.act("accept", "far1", PUB, by="x" * 100_000)
+            entry = self.far(1, body)
+            (came,) = cast(Entries, decode(encode(Entries([entry])))).entries
+            self.assertIsInstance(came.body, memoryview)
+            await log.merge([came], "far")
+            log = await self._again(log)
+
+            self.assertEqual(self.word("far1"), "accepted")
+            self.assertEqual(list(await log.since({}, 1)), [entry])
 
         return self.run_async(run())
 
