@@ -4,7 +4,7 @@ import os
 import shutil
 import sqlite3
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from tempfile import mkdtemp
 from typing import Any, cast
 
@@ -19,6 +19,7 @@ from saltwisted.domain.replica.keyset import KIND, KeySet
 from saltwisted.domain.replica.words import Entries, decode, encode
 from saltwisted.errors import StoreError
 from saltwisted.stores import telling
+from saltwisted.stores.facts import log as log_module
 from saltwisted.stores.facts.log import ReplicaLog
 from saltwisted.stores.stall import Stall
 
@@ -364,6 +365,38 @@ class ReplicaLogTests(TestCase):
 
             self.assertEqual([number for _, number in told], list(range(1, 22)))
             self.assertTrue(all(each.called for each in waiting))
+
+        return self.run_async(run())
+
+    def test_merged_in_turns(self) -> Deferred[Any]:
+        """
+        Of thousands of entries that a member sends, a few are folded in one turn; who waits for
+        all is told when the last of them are.
+        """
+        self.patch(telling, "PORTION", -1.0)
+        self.patch(log_module, "AT_ONCE", 5)
+
+        async def run() -> None:
+            log = self.opened()
+            told: list[tuple[int, str]] = []
+            known: list[int] = []
+
+            def came(entries: Sequence[Entry], source: str) -> None:
+                told.append((len(entries), source))
+                reactor.callLater(0, lambda: known.append(log.knowledge()[FAR]))  # type: ignore[attr-defined]
+
+            log.on_entries(came)
+            new = await log.merge([self.far(number) for number in range(1, 18)], "far")
+            await _turn()
+
+            self.assertEqual(told, [(5, "far"), (5, "far"), (5, "far"), (2, "far")])
+            self.assertEqual([entry.number for entry in new], list(range(1, 18)))
+            # What was known a turn after each of them
+            self.assertEqual(known, [5, 10, 15, 17])
+            self.assertEqual(list(await log.merge([self.far(3)], "far")), [])
+            await log.stopService()
+            refused = log.merge([self.far(18)], "far")
+            await self.assertFailure(refused, StoreError)
 
         return self.run_async(run())
 
