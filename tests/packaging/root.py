@@ -202,6 +202,7 @@ def earlier(package: str, version: str, output: str) -> str:
         module.write_text(re.sub(r'"[^"]*"\n$', f'"{version}"\n', module.read_text()))
         Path(tree, "DEBIAN/md5sums").unlink()
     made = os.path.join(output, os.path.basename(package).replace(current[1], version))
-    run("dpkg-deb", "--root-owner-group", "--build", tree, made)
+    # Nothing depends on how well it is compressed
+    run("dpkg-deb", "-Zgzip", "-z1", "--root-owner-group", "--build", tree, made)
     shutil.rmtree(tree)
     return made
