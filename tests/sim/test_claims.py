@@ -25,7 +25,7 @@ from tests.sim.claims import DUTIES, WINDOW, Broken, Growing, SimNode, World, ne
 from tests.sim.play import count
 
 SEEDS = count(12, 200, 100_000)
-GROWING = count(6, 25, 100_000)
+GROWING = count(6, 60, 100_000)
 
 
 class ClaimSimTests(SynchronousTestCase):

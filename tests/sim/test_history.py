@@ -21,7 +21,7 @@ from tests.sim.cluster import Broken
 from tests.sim.history import HistoryWorld
 from tests.sim.play import count
 
-SEEDS = count(4, 25, 1000)
+SEEDS = count(4, 60, 1000)
 
 
 class HistoryTests(SynchronousTestCase):

@@ -21,8 +21,8 @@ from tests.sim.claims import Broken
 from tests.sim.orchestrations import Missed, Moving, OrchWorld
 from tests.sim.play import count
 
-SEEDS = count(8, 20, 100_000)
-MOVING = count(1, 3, 10_000)
+SEEDS = count(8, 50, 100_000)
+MOVING = count(1, 5, 10_000)
 MISSED = 4
 """Seeds in which newcomers and one that was away go on with lines of which these know too few."""
 
