@@ -112,7 +112,9 @@ class SiteTopsTests(SynchronousTestCase):
             return succeed(work.serve(sent[0], None, {"opts": opts}))
 
         workers = SimpleNamespace(call=call)
-        pillars = Pillars(cast(Any, None), cast(Any, workers))
+        keys = SimpleNamespace(accepted_ids=list)
+        ground = SimpleNamespace(now=float, keys=keys)
+        pillars = Pillars(cast(Any, ground), cast(Any, workers))
         asked = pillars.tops("web1", {"began": datetime(2026, 1, 2, tzinfo=UTC), "id": "x"})
         found = self.successResultOf(Deferred.fromCoroutine(asked))
 
