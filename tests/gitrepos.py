@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from twisted.trial.unittest import SynchronousTestCase
+
 REFSPECS = ["+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"]
 ENVIRON = {
     "PATH": os.environ.get("PATH", os.defpath),
@@ -102,3 +104,23 @@ def fetch_request(folder: str, url: str, **more: Any) -> dict[str, Any]:
         "now": 1.0,
         **more,
     }
+
+
+def git_daemon(test: SynchronousTestCase, top: str, port: int) -> subprocess.Popen[bytes]:
+    """Serve the repositories in a directory by C{git daemon}, until the test ends."""
+    args = ["git", "daemon", "--export-all", "--reuseaddr", "--listen=127.0.0.1"]
+    process = subprocess.Popen(
+        [*args, f"--port={port}", f"--base-path={top}", top],
+        env=ENVIRON,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+    def end() -> None:
+        if process.poll() is None:
+            os.killpg(process.pid, 15)
+            process.wait()
+
+    test.addCleanup(end)
+    return process

@@ -191,7 +191,7 @@ class Slowness:
         @param dice: from 0 to 1; it knows nothing of what was wrong.
         """
         self._turn(now)
-        return min(MOST, max(LEAST, self._now, self._before)) * (1 + dice * SPREAD)
+        return min(MOST, max(LEAST, self._now, self._before) * (1 + dice * SPREAD))
 
     def _turn(self, now: float) -> None:
         passed = now - self._since

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection
+from heapq import nsmallest
 
 from attrs import frozen
 
@@ -65,15 +66,14 @@ class PillarErrors:
         if not self._wrong:
             return ""
         since, known = self._now() - LASTS, set(self._known())
-        found: dict[str, _Wrong] = {
-            minion: wrong
-            for minion, wrong in self._wrong.items()
-            if wrong.at > since and minion in known
-        }
+        found = [
+            minion for minion, wrong in self._wrong.items() if wrong.at > since and minion in known
+        ]
         told = [
             f"the pillar of {minion} has errors ({wrong.text}"
             f"{'' if wrong.is_served else '; its last good pillar is served'})"
-            for minion, wrong in sorted(found.items())[:TOLD]
+            for minion in nsmallest(TOLD, found)
+            for wrong in (self._wrong[minion],)
         ]
         if len(found) > TOLD:
             more = len(found) - TOLD

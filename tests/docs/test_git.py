@@ -22,7 +22,7 @@ from twisted.trial.unittest import SkipTest, SynchronousTestCase
 from saltwisted.config.options import MasterConfig
 from saltwisted.testing.ports import reserve_ports
 from tests.config.test_git import parsed
-from tests.gitrepos import ENVIRON, Repo
+from tests.gitrepos import ENVIRON, Repo, git_daemon
 from tests.harness import ROOT, OurMaster, OurMinion, scratch, until
 
 WEB = "it:\n  test.succeed_without_changes: [{name: one}]\n"
@@ -72,7 +72,8 @@ class GitPageTests(SynchronousTestCase):
     def configured(self) -> OurMaster:
         """A master with them."""
         port, self.api = reserve_ports(2)
-        self.daemon(port)
+        git_daemon(self, os.path.join(self.home, "git"), port)
+        until("git daemon", lambda: not socket.socket().connect_ex(("127.0.0.1", port)))
         with open(os.path.join(self.home, ".gitconfig"), "w") as file:
             file.write(f'[url "git://127.0.0.1:{port}/"]\n')
             file.write("insteadOf = https://git.example.org/\ninsteadOf = git@git.example.org:\n")
@@ -80,25 +81,6 @@ class GitPageTests(SynchronousTestCase):
         master = OurMaster(self.home, auto_accept=True, rest_twisted=rest, **self.options())
         master.env.update(ENVIRON, HOME=self.home)
         return master
-
-    def daemon(self, port: int) -> None:
-        """C{git daemon}."""
-        top = os.path.join(self.home, "git")
-        words = ["git", "daemon", "--export-all", "--reuseaddr", "--listen=127.0.0.1"]
-        process = subprocess.Popen(
-            [*words, f"--port={port}", f"--base-path={top}", top],
-            env=ENVIRON,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-
-        def end() -> None:
-            os.killpg(process.pid, 15)
-            process.wait()
-
-        self.addCleanup(end)
-        until("git daemon", lambda: not socket.socket().connect_ex(("127.0.0.1", port)))
 
     def lines(self, beginning: str) -> list[str]:
         """The lines of the page's shell blocks that begin so, without comments."""

@@ -199,3 +199,6 @@ class SlownessTests(SynchronousTestCase):
         slowness.judged(4.0, 1000.0)
         self.assertEqual(slowness.seconds(1000.0, 0.5), 4.5)
         self.assertEqual(slowness.seconds(1000.0, 1.0), 5.0)
+
+        slowness.judged(9.0, 1001.0)
+        self.assertEqual(slowness.seconds(1001.0, 1.0), MOST)

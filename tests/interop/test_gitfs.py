@@ -25,7 +25,7 @@ from saltwisted.master.runners.fileserver import FUNCTIONS
 from saltwisted.stores.git.objects import Repository
 from saltwisted.stores.git.source import GitFiles, GitView, Served
 from saltwisted.worker.git import work
-from tests.gitrepos import ENVIRON, Repo, fetch_request
+from tests.gitrepos import ENVIRON, Repo, fetch_request, git_daemon
 from tests.harness import (
     OurMaster,
     StockMinion,
@@ -286,7 +286,7 @@ class ServedTests(SynchronousTestCase):
         target = os.path.join(home, "written")
         first = repo.commit(self.states(target, "one"))
         (port,) = reserve_ports(1)
-        served = self.git_daemon(os.path.join(home, "git"), port)
+        served = git_daemon(self, os.path.join(home, "git"), port)
         url = f"git://127.0.0.1:{port}/states"
         options: dict[str, Any] = {
             "fileserver_backend": ["roots", "git", "minion"],
@@ -388,22 +388,3 @@ class ServedTests(SynchronousTestCase):
         done = master.command("salt-run", "fileserver.update", "--out", "json")
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         return json.loads(done.stdout)["gitfs"]
-
-    def git_daemon(self, top: str, port: int) -> subprocess.Popen[bytes]:
-        """Serve the repositories in a directory."""
-        args = ["git", "daemon", "--export-all", "--reuseaddr", "--listen=127.0.0.1"]
-        process = subprocess.Popen(
-            [*args, f"--port={port}", f"--base-path={top}", top],
-            env=ENVIRON,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-
-        def end() -> None:
-            if process.poll() is None:
-                os.killpg(process.pid, 15)
-                process.wait()
-
-        self.addCleanup(end)
-        return process
