@@ -21,6 +21,7 @@ from saltwisted import __version__
 from saltwisted.errors import SaltwistedError
 from saltwisted.roles.ending import status_of
 from saltwisted.roles.uptime import run_by_uptime
+from saltwisted.turns import share
 
 ROLES = ("master", "minion", "cluster")
 
@@ -58,6 +59,7 @@ def makeService(options: Any) -> IService:
     from twisted.internet import reactor
 
     run_by_uptime(reactor)
+    share(reactor)
     # What is imported and built stays: to look through it for garbage again and again takes a
     # tenth of the start
     gc.disable()

@@ -25,7 +25,7 @@ def words(text: str) -> set[str]:
 ROOT = Path(__file__).resolve().parent.parent
 ZERO = {"", "claiming", "commits", "errors", "interfaces", "kinds", "mergekeys", "parts", "words"}
 PURE = ZERO | {"wire", "config", "domain"}
-BELOW = PURE | {"worker", "modules", "states", "transports", "stores"}
+BELOW = PURE | {"worker", "modules", "states", "transports", "stores", "turns"}
 TWISTED = {"twisted", "zope", "constantly", "incremental", "automat", "txzmq", "zmq", "OpenSSL"}
 LIBRARIES = {"attr", "attrs", "cryptography", "msgpack", "yaml", "jinja2", "markupsafe"}
 PEERS = TWISTED | LIBRARIES | {"service_identity", "pyasn1"}
@@ -52,14 +52,16 @@ LAW: dict[str, tuple[set[str], set[str], bool]] = {
     "client": ({"worker"}, set(), False),
     # What site modules find as C{salt}; no row names it: nothing of ours imports it
     "compat": (PURE | {"worker", "modules", "states", "utils"}, LIBRARIES, False),
-    "transports": (PURE, PEERS, False),
-    "stores": (PURE, PEERS | {"pygit2"}, False),
+    # What shares the reactor's turns among these two
+    "turns": (set(), set(), False),
+    "transports": (PURE | {"turns"}, PEERS, False),
+    "stores": (PURE | {"turns"}, PEERS | {"pygit2"}, False),
     "master": (BELOW, PEERS, False),
     "minion": (BELOW, PEERS, False),
     "cluster": (BELOW, PEERS, False),
     "web": (BELOW, PEERS | {"autobahn", "prometheus_client"}, False),
     "roles": (BELOW | {"master", "minion", "cluster", "web"}, PEERS, False),
-    "tap": (ZERO | {"roles"}, TWISTED, False),
+    "tap": (ZERO | {"roles", "turns"}, TWISTED, False),
     "tools": (PURE | {"worker"}, LIBRARIES, False),
     "cli": (PURE | {"worker", "modules", "states", "tools"}, LIBRARIES, False),
     # For tests, ours and other people's: no row but its own names it

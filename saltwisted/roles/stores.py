@@ -65,6 +65,7 @@ from saltwisted.transports.bus import EventBus
 from saltwisted.transports.callpool import PoolLimits
 from saltwisted.transports.threads import Threads
 from saltwisted.transports.workers import WarmPool
+from saltwisted.turns import turns_of
 from saltwisted.wire.crypticle import SessionKey
 from saltwisted.worker.process.warm import exec_warm_parent
 
@@ -237,7 +238,7 @@ class Stores:
         return ClaimStore(path, run, cluster, key, damaged, most, later or self._after_turn)
 
     def _after_turn(self, call: Callable[[], None]) -> None:
-        self.reactor.callLater(0, call)
+        turns_of(self.reactor).later(call)
 
     def _book(self) -> tuple[ReceiptBook, LonePruneTime]:
         """The receipts of a master alone, and what time it is for who forgets old ones."""

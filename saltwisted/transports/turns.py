@@ -10,7 +10,8 @@ from time import perf_counter, thread_time
 from typing import Any, Generic, TypeVar
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IDelayedCall
+
+from saltwisted.turns import Waiting, turns_of
 
 T = TypeVar("T")
 
@@ -19,21 +20,24 @@ PORTION = 0.002
 
 
 def pause(clock: Any) -> Deferred[None]:
-    """Fires in the reactor's next turn."""
+    """Fires in a later turn of the reactor."""
     done: Deferred[None] = Deferred()
-    clock.callLater(0, done.callback, None)
+    turns_of(clock).later(lambda: done.callback(None))
     return done
 
 
 async def in_turns(clock: Any, items: Iterable[T]) -> AsyncIterator[T]:
     """The same items, with a turn of the reactor in between whenever one has lasted long enough."""
-    soonest, until = perf_counter() + PORTION, thread_time() + PORTION
+    turns = turns_of(clock)
+    left = turns.left(PORTION)
+    soonest, until = perf_counter() + left, thread_time() + left
     for item in items:
         yield item
         # The kernel is asked for CPU time; a thread cannot have used more of it than has passed
         if perf_counter() > soonest and thread_time() > until:
             await pause(clock)
-            soonest, until = perf_counter() + PORTION, thread_time() + PORTION
+            left = turns.left(PORTION)
+            soonest, until = perf_counter() + left, thread_time() + left
 
 
 class Line(Generic[T]):
@@ -54,11 +58,11 @@ class Line(Generic[T]):
         work: Callable[[T], object],
         standing: Callable[[bool], object] = lambda stands: None,
     ) -> None:
-        self._clock = clock
+        self._turns = turns_of(clock)
         self._work = work
         self._standing = standing
         self._things: deque[T] = deque()
-        self._call: IDelayedCall | None = None
+        self._call: Waiting | None = None
         self._busy = self._stands = self._ended = False
         self._used = 0.0
         self.portion: float | None = None
@@ -73,7 +77,7 @@ class Line(Generic[T]):
         self._things.append(thing)
         if not self._busy and self._call is None:
             # What was used in earlier turns counts too: a turn more now and then costs nothing
-            self._go(self._used <= self._portion)
+            self._go(self._used <= self._portion and self._turns.has_room)
 
     @property
     def _portion(self) -> float:
@@ -96,21 +100,23 @@ class Line(Generic[T]):
         self._go(True)
 
     def _go(self, goes: bool) -> None:
-        self._busy, began = True, thread_time()
+        began = now = thread_time()
+        self._busy, until = True, began + self._turns.left(self._portion - self._used)
         try:
             while goes and self._things:
                 self._work(self._things.popleft())
                 now = thread_time()
-                self._used, began = self._used + now - began, now
-                goes = self._used <= self._portion
+                goes = now <= until
         finally:
             self._busy = False
+            self._used += now - began
+            self._turns.spent(now - began)
             self._settle()
 
     def _settle(self) -> None:
         """The rest waits for the next turn; whoever brings more is told so."""
         if self._things and self._call is None:
-            self._call = self._clock.callLater(0, self._next)
+            self._call = self._turns.later(self._next)
         elif not self._things and self._call is not None:
             self._call.cancel()
             self._call = None

@@ -43,6 +43,7 @@ from saltwisted.stores.database import connect, damage, is_corrupt, put_aside
 from saltwisted.stores.facts import table
 from saltwisted.stores.stall import Stall, apart
 from saltwisted.stores.telling import Telling
+from saltwisted.turns import turns_of
 
 _QUEUE_BYTES = 64 * 1024 * 1024
 _BATCH_BYTES = 8 * 1024 * 1024
@@ -126,7 +127,7 @@ class ReplicaLog:
         self._stopping = False
         self._db: sqlite3.Connection | None = None
         self._streams: table.Streams | None = None
-        self._telling = Telling(lambda call: reactor.callLater(0, call))
+        self._telling = Telling(turns_of(reactor).later)
         self._readers = ThreadPool(0, 1, "replica-read")
         self._kept = 0
         self._compacting = False

@@ -29,6 +29,7 @@ from saltwisted.stores.jobs.writes import (
     ReturnWrite,
     Write,
 )
+from saltwisted.turns import turns_of
 
 _SLICE = 16
 PORTION = 0.001
@@ -46,7 +47,7 @@ class Delivery:
 
     def __init__(self, reactor: Any, replica: JobLog, portion: float = PORTION) -> None:
         self.portion = portion
-        self._reactor = reactor
+        self._turns = turns_of(reactor)
         self._replica = replica
         self._waiting: deque[list[Write]] = deque()
         self._used = 0.0
@@ -57,12 +58,14 @@ class Delivery:
         began = thread_time()
         self.tell(batch)
         self._waiting.append(batch[::-1])
-        self._used += thread_time() - began
+        used = thread_time() - began
+        self._used += used
+        self._turns.spent(used)
         # What was used in earlier turns counts too: a turn more now and then costs nothing, and
         # the batches that come in one turn, one for each of many requests, share its portion
         if self._comes:
             return
-        if self._used <= self.portion:
+        if self._used <= self.portion and self._turns.has_room:
             self._deliver_some()
         else:
             self._later()
@@ -109,17 +112,18 @@ class Delivery:
 
     def _later(self) -> None:
         self._comes = True
-        self._reactor.callLater(0, self._next)
+        self._turns.later(self._next)
 
     def _next(self) -> None:
         self._comes, self._used = False, 0.0
         self._deliver_some()
 
     def _deliver_some(self) -> None:
-        began = thread_time()
+        began = now = thread_time()
+        until = began + self._turns.left(self.portion - self._used)
         for _ in range(_SLICE):
             if not self._waiting:
-                return
+                break
             batch = self._waiting[0]
             write = batch.pop()
             if not batch:
@@ -127,9 +131,10 @@ class Delivery:
             if not write.done.called:
                 write.done.callback(write.result)
             now = thread_time()
-            self._used, began = self._used + now - began, now
-            if self._used > self.portion:
+            if now > until:
                 break
+        self._used += now - began
+        self._turns.spent(now - began)
         if self._waiting:
             self._later()
 
