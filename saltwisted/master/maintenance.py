@@ -25,6 +25,7 @@ RESCAN = 1.0
 AT_ONCE = 400
 """New keys that one look takes in, some 2 ms; the next ones follow in the next turn."""
 PRUNE = 600.0
+TIDY = 60.0
 RETRY = 5.0
 """Seconds between two attempts to write what a full disk refused."""
 
@@ -34,7 +35,7 @@ class Maintenance:
     The timers of one master.
 
     @param unwritten: called every few seconds: writes again what the disk refused.
-    @param tidied: called every ten minutes: removes copies that nobody has used since.
+    @param tidied: called every minute: removes copies that nobody has used since.
     """
 
     log = Logger()
@@ -59,7 +60,7 @@ class Maintenance:
         self._every(RETRY, self._retry)
         self._every(interval, self._loop)
         for tidy in self._tidied:
-            self._every(PRUNE, tidy)
+            self._every(TIDY, tidy)
 
     def stopService(self) -> None:
         """End all duties."""

@@ -37,7 +37,7 @@ from saltwisted.stores.roots.tree import OPEN, Listing, both, read_file, read_no
 
 SPOOL = 512 * 1024 * 1024
 """Bytes of large files of one remote that stay laid out."""
-JUST_LAID = 300.0
+JUST_LAID = 60.0
 """Seconds for which a laid-out file stays although nobody seems to know it: it is being made."""
 SECONDS = 120.0
 REACH = frozenset(
