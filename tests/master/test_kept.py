@@ -392,6 +392,33 @@ class KeptTests(SynchronousTestCase):
             self.assertEqual(self.successResultOf(store.load()), [])
             store._close()
 
+    def test_done_before_it_is_read(self) -> None:
+        """What others say is done while a disk refuses to be read is struck out once it is read."""
+        a, b = self.members("ab")
+        _, owed = self.keep(a)
+        self.turn()
+        b.end()
+
+        def refuses(store: KeptEventStore) -> list[Kept]:
+            raise StoreError("the disk refuses", store.path)
+
+        broken = self.patch(KeptEventStore, "_load", refuses)
+        again = self.member("b", "2")
+        self.join(a, again)
+        self.turn(1)
+        self.assertIn("the disk refuses", again.kept.problem)
+        a.kept.done(owed[0].parts[0])
+        self.turn(2)
+        broken.restore()
+        self.turn(2)
+
+        self.assertEqual(again.kept.problem, "")
+        self.assertEqual(len(again.kept.shelf), 0)
+        self.assertEqual(again.on_disk(), [])
+        a.end()
+        self.turn(PATIENCE + 5)
+        self.assertEqual(again.found, [])
+
     def test_nonsense(self) -> None:
         """What makes no sense is refused, and a row in another node's name."""
         (a,) = self.members("a")

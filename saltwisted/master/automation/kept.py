@@ -8,7 +8,7 @@ C{IKeptEvents} for a lone master, which has no peers, and for a member of a clus
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -34,6 +34,8 @@ SECOND_COPY = 1.0
 TICK = 0.5
 TOGETHER, LARGEST = 1024 * 1024, 8 * 1024 * 1024
 """Bytes of events in one message, and of what one request brings at most to go to other nodes."""
+MOST_EARLY = 1000
+"""Messages of others that wait until this node has read what is owed."""
 MOST_DONE = 1000
 """Events that are done and not struck out yet: those of up to a tick, or so many."""
 
@@ -118,7 +120,7 @@ class KeptEvents:
         self._to_tell: list[_Copy] = []
         self._telling: Any = None
         self._copying: dict[Id, _Copy] = {}
-        self._early: list[Callable[[], None]] = []
+        self._early: deque[Callable[[], None]] = deque(maxlen=MOST_EARLY)
         self._done: list[Id] = []
         self._gone: list[Id] = []
         self._loop: LoopingCall | None = None
@@ -163,9 +165,8 @@ class KeptEvents:
                     self._given(row.key)
             self._is_open = self._loop is not None
             self.problem = ""
-            early, self._early = self._early, []
-            for act in early:
-                act()
+            while self._is_open and self._early:
+                self._early.popleft()()
 
         def refused(failure: Failure) -> None:
             failure.trap(StoreError)
@@ -347,15 +348,16 @@ class KeptEvents:
         self._when_read(lambda: self.shelf.struck_out(node, life, upto, rows))
 
     def _when_read(self, strike: Callable[[], list[Id]]) -> None:
-        """Others say that events are done, perhaps while these are being read from the disk."""
+        """Others say that events are done, perhaps before these could be read from the disk."""
 
         def act() -> None:
             self._gone += strike()
 
-        if self._is_opening:
-            self._early.append(act)
-        else:
+        if self._is_open:
             act()
+        else:
+            # Of what a disk refuses for that long, each reaction is claimed before it is done again
+            self._early.append(act)
 
     def _link(self, link: Any, up: bool) -> None:
         if up:
