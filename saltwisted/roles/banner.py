@@ -4,6 +4,7 @@ The first lines of a daemon's log: version, configuration, and what is odd about
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,6 +38,14 @@ class Banner:
             sources=", ".join(self._sources) or "no files, all defaults",
             always=True,
         )
+        directory = self._config.config_dir
+        if not os.path.isdir(directory):
+            what = "is no directory" if os.path.exists(directory) else "does not exist"
+            log.warn(
+                "the configuration directory {path} {what}: every option has its default",
+                path=directory,
+                what=what,
+            )
         for warning in self._warnings:
             log.warn("{warning}", warning=warning)
         config = self._config

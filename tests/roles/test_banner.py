@@ -4,12 +4,14 @@ What a daemon says of its configuration when it starts.
 
 from __future__ import annotations
 
+import os
 from types import SimpleNamespace
 from typing import Any
 
 from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.roles import banner
 from saltwisted.roles.banner import Banner
 from saltwisted.roles.master import Master
 from tests.config.test_stock import loaded
@@ -75,3 +77,23 @@ class SummaryTests(SynchronousTestCase):
             said(True, jobs="No space left on device"),
             "serving, with something missing; jobs: No space left on device",
         )
+
+    def test_no_directory(self) -> None:
+        """A mistyped C{--config}, and one that names a file, are warned of; a directory is not."""
+        seen: list[dict[str, Any]] = []
+        globalLogPublisher.addObserver(seen.append)
+        self.addCleanup(globalLogPublisher.removeObserver, seen.append)
+        folder = self.mktemp()
+        os.mkdir(folder)
+        file = os.path.join(folder, "master")
+        with open(file, "w"):
+            pass
+        for path in (folder, file, folder + "x"):
+            config: Any = SimpleNamespace(
+                config_dir=path, id="m", role="master", value=lambda name: None, defaults={}
+            )
+            self.patch(banner, "not_here", lambda *args: {})
+            Banner(config, (), ()).startService()
+
+        said = [(event["path"], event["what"]) for event in seen if "what" in event]
+        self.assertEqual(said, [(file, "is no directory"), (folder + "x", "does not exist")])
