@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Callable
 from time import thread_time
 from typing import Any, Protocol
-from weakref import WeakKeyDictionary
 
 PORTION = 0.002
 """Seconds of the reactor thread's CPU in one turn, for all together."""
@@ -141,11 +140,12 @@ class SharedTurns:
             self._schedule()
 
 
-_SHARED: WeakKeyDictionary[Any, SharedTurns] = WeakKeyDictionary()
+_SHARED: dict[Any, SharedTurns] = {}
+"""A process has one reactor, as long as it lives."""
 
 
 def share(reactor: Any) -> None:
-    """From now on all who wait for turns of this reactor share them."""
+    """All who ask for the turns of this reactor from now on share them."""
     _SHARED.setdefault(reactor, SharedTurns(reactor))
 
 

@@ -26,6 +26,7 @@ AT_ONCE = 400
 """New keys that one look takes in, some 2 ms; the next ones follow in the next turn."""
 PRUNE = 600.0
 TIDY = 60.0
+"""Seconds without a reader after which a copy goes: to make it again costs little."""
 RETRY = 5.0
 """Seconds between two attempts to write what a full disk refused."""
 

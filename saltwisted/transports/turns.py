@@ -11,12 +11,9 @@ from typing import Any, Generic, TypeVar
 
 from twisted.internet.defer import Deferred
 
-from saltwisted.turns import Waiting, turns_of
+from saltwisted.turns import PORTION, Waiting, turns_of
 
 T = TypeVar("T")
-
-PORTION = 0.002
-"""Seconds of the reactor thread's CPU in one turn."""
 
 
 def pause(clock: Any) -> Deferred[None]:

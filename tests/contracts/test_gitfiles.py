@@ -369,6 +369,38 @@ class DamageTests(GitSourceTestCase):
         read(0)
         self.assertEqual(left(), sorted([a, f"{'d' * 40}.temporary"]))
 
+    def test_made_for_an_earlier_view(self) -> None:
+        """What is being laid out for a reader of an earlier view is no rest that nobody wants."""
+        repo, content = self.repo(), os.urandom(200_000)
+        repo.commit({"large": content})
+        source = self.serving(repo)
+        earlier = source.over(source.view)
+        source.show(GitView([]))
+        source.show(GitView(earlier.view.served))
+        asked: list[Deferred[Any]] = []
+        requests: list[Any] = []
+
+        def later(request: Any) -> Deferred[Any]:
+            requests.append(request)
+            asked.append(Deferred())
+            return asked[-1]
+
+        earlier._work = source._work = later
+        found = earlier.find("base", "large")
+        assert found is not None
+        reads = [maybeDeferred(each.read, found, 0, 9) for each in (earlier, source)]
+        folder = self.path("cache", "source", "files")
+        os.mkdir(folder)
+        temporary = os.path.join(folder, f"{found.oid}.temporary")
+        with open(temporary, "xb"):
+            os.utime(temporary, (1, 1))
+        self.value(source.tidy())
+        self.assertTrue(os.path.exists(temporary))
+        self.assertEqual(len(asked), 1)
+        asked[0].callback(work.serve(requests[0]))
+
+        self.assertEqual([self.successResultOf(each) for each in reads], [content[:9]] * 2)
+
     def test_wrong_content(self) -> None:
         """An object whose content is not what its name says is no file."""
         repo = self.repo()

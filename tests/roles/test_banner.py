@@ -46,6 +46,26 @@ class BannerTests(SynchronousTestCase):
             names, ["engines", "event_return", "fileserver_backend", "master_job_cache"]
         )
 
+    def test_no_directory(self) -> None:
+        """A mistyped C{--config}, and one that names a file, are warned of; a directory is not."""
+        seen: list[dict[str, Any]] = []
+        globalLogPublisher.addObserver(seen.append)
+        self.addCleanup(globalLogPublisher.removeObserver, seen.append)
+        folder = self.mktemp()
+        os.mkdir(folder)
+        file = os.path.join(folder, "master")
+        with open(file, "w"):
+            pass
+        for path in (folder, file, folder + "x"):
+            config: Any = SimpleNamespace(
+                config_dir=path, id="m", role="master", value=lambda name: None, defaults={}
+            )
+            self.patch(banner, "not_here", lambda *args: {})
+            Banner(config, (), ()).startService()
+
+        said = [(event["path"], event["what"]) for event in seen if "what" in event]
+        self.assertEqual(said, [(file, "is no directory"), (folder + "x", "does not exist")])
+
     def test_plain(self) -> None:
         """A configuration without any says nothing, nor does one that sets a default."""
         self.assertEqual(self.lines("master", "cache: localfs\nreactor: []\n"), [])
@@ -77,23 +97,3 @@ class SummaryTests(SynchronousTestCase):
             said(True, jobs="No space left on device"),
             "serving, with something missing; jobs: No space left on device",
         )
-
-    def test_no_directory(self) -> None:
-        """A mistyped C{--config}, and one that names a file, are warned of; a directory is not."""
-        seen: list[dict[str, Any]] = []
-        globalLogPublisher.addObserver(seen.append)
-        self.addCleanup(globalLogPublisher.removeObserver, seen.append)
-        folder = self.mktemp()
-        os.mkdir(folder)
-        file = os.path.join(folder, "master")
-        with open(file, "w"):
-            pass
-        for path in (folder, file, folder + "x"):
-            config: Any = SimpleNamespace(
-                config_dir=path, id="m", role="master", value=lambda name: None, defaults={}
-            )
-            self.patch(banner, "not_here", lambda *args: {})
-            Banner(config, (), ()).startService()
-
-        said = [(event["path"], event["what"]) for event in seen if "what" in event]
-        self.assertEqual(said, [(file, "is no directory"), (folder + "x", "does not exist")])

@@ -35,7 +35,10 @@ TICK = 0.5
 TOGETHER, LARGEST = 1024 * 1024, 8 * 1024 * 1024
 """Bytes of events in one message, and of what one request brings at most to go to other nodes."""
 MOST_EARLY = 1000
-"""Messages of others that wait until this node has read what is owed."""
+"""
+Messages of others that wait until this node has read what is owed, the newest of them. Where a disk
+refuses for so long that there are more, the claim of a reaction still tells that it was done.
+"""
 MOST_DONE = 1000
 """Events that are done and not struck out yet: those of up to a tick, or so many."""
 
@@ -356,7 +359,6 @@ class KeptEvents:
         if self._is_open:
             act()
         else:
-            # Of what a disk refuses for that long, each reaction is claimed before it is done again
             self._early.append(act)
 
     def _link(self, link: Any, up: bool) -> None:

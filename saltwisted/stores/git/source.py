@@ -37,9 +37,12 @@ from saltwisted.stores.roots.tree import OPEN, Listing, both, read_file, read_no
 
 SPOOL = 512 * 1024 * 1024
 """Bytes of large files of one remote that stay laid out."""
-JUST_LAID = 60.0
-"""Seconds for which a laid-out file stays although nobody seems to know it: it is being made."""
 SECONDS = 120.0
+JUST_LAID = SECONDS + 30.0
+"""
+Seconds for which a laid-out file stays although nobody seems to know it: it is being made, which
+may take L{SECONDS}.
+"""
 REACH = frozenset(
     (
         *("insecure_auth", "passphrase", "password", "privkey", "proxy", "pubkey"),
@@ -244,7 +247,7 @@ class GitFiles:
         """The same over another view, for callers that must not see the newest."""
         other = GitFiles(self._folder, self._hash_type, self._run, self._work)
         other._hashes, other._laid, other._lists = self._hashes, self._laid, self._lists
-        other._lately = self._lately
+        other._laying, other._lately = self._laying, self._lately
         other._tell = lambda folder: self._tell(folder)
         other.show(view)
         self._readers.add(other)
