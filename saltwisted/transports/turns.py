@@ -11,9 +11,13 @@ from typing import Any, Generic, TypeVar
 
 from twisted.internet.defer import Deferred
 
-from saltwisted.turns import PORTION, Waiting, turns_of
+from saltwisted.turns import PORTION as WHOLE
+from saltwisted.turns import Waiting, turns_of
 
 T = TypeVar("T")
+
+PORTION = WHOLE
+"""Seconds of the reactor thread's CPU for a loop in one turn, if it is alone in that turn."""
 
 
 def pause(clock: Any) -> Deferred[None]:
