@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import linecache
 import os
 from collections.abc import Callable
 from typing import Any
@@ -118,7 +119,8 @@ class Collector:
         self._frozen = 0
 
     def startService(self) -> None:
-        """Freeze what the start has made."""
+        """Freeze what the start has made, without the text of methods that attrs has written."""
+        linecache.clearcache()
         gc.collect()
         gc.freeze()
         self._frozen = gc.get_freeze_count()

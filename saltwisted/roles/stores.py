@@ -71,6 +71,13 @@ from saltwisted.worker.process.warm import exec_warm_parent
 
 ROOTS_ENTRY = "saltwisted.stores.roots.filework:serve"
 WEB_ENTRY = "saltwisted.worker.process.webwork:serve"
+REST = 120.0
+"""
+Seconds after which the warm parent ends, when something that it has imported is not needed any
+more. It takes 11 MiB with the modules for git, and 20 with those for pillars; the first child of a
+new one waits some 0.1 to 0.25 s. Twice the default of C{gitfs_update_interval}, so that fetches do
+not each start their own.
+"""
 
 
 class Stores:
@@ -328,6 +335,7 @@ def warm_pool(reactor: Any) -> WarmPool:
         # when it has made its first pillar, before which it imports nothing for that
         exec_warm_parent,
         exec_warm_parent,
+        rest=REST,
         pools={
             # What they have compiled is kept here; a new one costs some 50 ms, an idle one 12 MiB
             PILLAR_ENTRY: PoolLimits(idle=5.0),

@@ -3,10 +3,11 @@ Worker processes, as a daemon sees them.
 
 L{WarmPool} owns the warm parent (L{saltwisted.worker.process.warm}, which also names the messages
 between the two). It asks the parent for children, gives each child a control socket, learns how
-each one ended, and replaces a parent that died. There are two kinds of children: one per job
-(L{WarmPool.spawn}), which outlives the daemon, and pooled ones, which take calls one after another
-(L{WarmPool.call}, L{saltwisted.transports.callpool}) and end with the daemon. This module does not
-know what children do; a function argument creates a parent.
+each one ended, and replaces a parent that died. A parent may also live only for as long as somebody
+needs what it has imported. There are two kinds of children: one per job (L{WarmPool.spawn}), which
+outlives the daemon, and pooled ones, which take calls one after another (L{WarmPool.call},
+L{saltwisted.transports.callpool}) and end with the daemon. This module does not know what children
+do; a function argument creates a parent.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import msgpack
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
 from saltwisted.errors import RemoteError
@@ -53,6 +54,9 @@ class WarmPool:
     @param pools: limits by entry; other entries have the default limits.
     @param handler: answers the requests of pooled children, C{async handler(op, args, peer,
         stream)}.
+    @param rest: with C{None} there is a parent all the time. Otherwise the first child has one
+        started, and it ends when it has no children and nobody has needed one of the entries that
+        it has imported for so many seconds.
     """
 
     log = Logger()
@@ -65,6 +69,7 @@ class WarmPool:
         preload: Sequence[str] = (),
         pools: dict[str, PoolLimits] | None = None,
         handler: Handler | None = None,
+        rest: float | None = None,
     ) -> None:
         self.reactor = reactor
         self._fork = fork
@@ -72,6 +77,10 @@ class WarmPool:
         self._preload = tuple(preload)
         self._limits = dict(pools or {})
         self._handler: Handler = handler or _refuse
+        self._rest = rest
+        self._needed: dict[str, float] = {}
+        self._resting: Any = None
+        self._left: Deferred[None] = succeed(None)
         self._answers: dict[str, Callable[[dict[str, Any]], Any]] = {}
         self._pools: dict[str, CallPool] = {}
         self._children: dict[int, Child] = {}
@@ -89,12 +98,12 @@ class WarmPool:
     # -- life ------------------------------------------------------------------
 
     def privilegedStartService(self) -> None:
-        """Fork the warm parent, while that is still safe."""
-        if self._parent is None:
+        """Fork the warm parent, while that is still safe; none that is to rest."""
+        if self._parent is None and self._rest is None:
             self._parent = self._fork(self._preload)
 
     def startService(self) -> None:
-        """Take up the connection to the parent; make one if there is none."""
+        """Take up the connection to the parent; make one if there is none and it is needed."""
         self._running = True
         self._stopping = False
         if self._parent is not None and not _is_ours(self._parent.pid):
@@ -102,6 +111,10 @@ class WarmPool:
             self._parent.sock.close()
             _ = self._reap(self._parent.pid)
             self._parent = None
+        if self._rest is not None:
+            if self._children:
+                self._restart()
+            return
         if self._parent is None:
             self._parent = self._replace(self._preload)
         self._connect()
@@ -114,9 +127,10 @@ class WarmPool:
         """
         self._stopping = True
         self._running = False
-        if self._retry is not None and self._retry.active():
-            self._retry.cancel()
-        self._retry = None
+        for timer in (self._retry, self._resting):
+            if timer is not None and timer.active():
+                timer.cancel()
+        self._retry = self._resting = None
         for pool in self._pools.values():
             pool.stop()
         link, self._link = self._link, None
@@ -130,9 +144,7 @@ class WarmPool:
                 child._timer.cancel()
         self._children.clear()
         closed = self._server.stopService()
-        if parent is None:
-            return closed
-        reaped = self._reap(parent.pid)
+        reaped = self._left if parent is None else self._reap(parent.pid)
         return closed.addBoth(lambda _: reaped)
 
     def _connect(self) -> None:
@@ -141,6 +153,34 @@ class WarmPool:
         self._link = ParentLink(self.reactor, self._parent.sock, self._received, self._lost)
         for name, value in self._facts.items():
             self._link.send({"do": "fact", "name": name, "value": value})
+        self._needed = {}
+        self._look_later()
+
+    def _look_later(self) -> None:
+        """
+        Look whether the parent may rest, when it may at the earliest.
+
+        A fetch from git each minute keeps its parent warm. One that has compiled pillars as well
+        ends all the same when nobody asks for those, and the next is half its size.
+        """
+        if self._rest is None or self._children or self._stopping or self._link is None:
+            return
+        since = min(self._needed.values(), default=self._born)
+        wait = max(since + self._rest - self.reactor.seconds(), 0.0)
+        if self._resting is not None and self._resting.active():
+            self._resting.reset(wait)
+        else:
+            self._resting = self.reactor.callLater(wait, self._let_rest)
+
+    def _let_rest(self) -> None:
+        """End the parent, unless it has children: the last one's end is the time to look again."""
+        self._resting = None
+        if self._children or self._link is None or self._parent is None:
+            return
+        self.log.debug("the warm parent (pid {pid}) rests", pid=self._parent.pid)
+        self._link.close()
+        self._left = self._reap(self._parent.pid)
+        self._parent = self._link = None
 
     def _lost(self) -> None:
         """The parent is gone: start another, at once or, if it dies young, after a pause."""
@@ -293,6 +333,8 @@ class WarmPool:
         self._children[number] = child
         if self._link is not None:
             self._send_spawn(child)
+        elif self._running and self._retry is None:
+            self._restart()
         return child
 
     def _send_spawn(self, child: Child) -> None:
@@ -308,6 +350,7 @@ class WarmPool:
         self._server.owners[child._protocol] = child
         child._parent = self._parent
         child._silent = False
+        self._needed[child.entry] = self.reactor.seconds()
         self._link.send(child._message, theirs)
 
     def _received(self, message: dict[str, Any]) -> None:
@@ -357,6 +400,8 @@ class WarmPool:
         if child._protocol is not None and not child._silent:
             self._server.owners.pop(child._protocol, None)
             child._protocol.transport.abortConnection()  # type: ignore[union-attr]
+        self._needed[child.entry] = self.reactor.seconds()
+        self._look_later()
         child.exited.callback(Exit(child.pid, child._status))
 
     def _kill(self, child: Child, number: int, group: bool) -> None:

@@ -28,6 +28,7 @@ from saltwisted.stores.git.source import GitFiles, GitView, Served
 from saltwisted.stores.roots import joined
 from saltwisted.stores.roots.tree import Listing
 from saltwisted.stores.sources.table import FILE_SOURCES
+from saltwisted.worker.git import lists as listing
 from saltwisted.worker.git import work
 from tests.contracts.files import THROUGH_LINKS, TREES, FileSourceContract
 from tests.gitrepos import Repo, fetch_request
@@ -197,10 +198,40 @@ class OddTests(GitSourceTestCase):
 
         self.assertEqual(found, [b"1", b"2"])
 
+    def test_sorted(self) -> None:
+        """Git sorts a directory as if its name ended with a slash: each is found all the same."""
+        repo = self.repo()
+        ends = ("", " ", "!", "-", "-b", ".", ".b", "0", "b", "~", "ä")
+        names = [first + end for first in ("a", "aa", "ab", "b", "ä") for end in ends]
+        files = {name: b"f" for name in names[::2]}
+        below = {f"{name}/{name}": b"d" for name in names[1::2]}
+        repo.commit({**files, **below})
+        source = self.serving(repo)
+
+        found = {path for path in [*files, *below] if source.find("base", path)}
+        missing = [path for name in names for path in (f"{name}x", f"{name}/x", f"{name[:-1]}#")]
+
+        self.assertEqual(found, {*files, *below})
+        self.assertEqual([path for path in missing if source.find("base", path)], [])
+        self.assertIsNone(source.find("base", names[1]), "a directory is no file")
+
+    def test_names_are_let_go(self) -> None:
+        """A name that a minion asks for is not kept; some versions of pygit2 would."""
+        repo = self.repo()
+        repo.commit({"dir/file": b"x"})
+        source = self.serving(repo)
+        place = next(iter(source.view.places("base")))
+        look = place.served.repository.look
+        for name in ("".join(("di", "r")), "".join(("no", "ne"))):
+            before = sys.getrefcount(name)
+            for _ in range(100):
+                look(place.tree, name)
+            self.assertLess(sys.getrefcount(name), before + 10, name)
+
     def test_deep(self) -> None:
         """A tree without end, or of very many names, is told and does no harm."""
         repo = self.repo()
-        self.patch(work, "MOST_ENTRIES", 100)
+        self.patch(listing, "MOST_ENTRIES", 100)
         repo.commit({f"d/{number}": b"" for number in range(101)})
         source = self.serving(repo)
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
-from twisted.internet.task import deferLater
+from twisted.internet.task import Clock, deferLater
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from saltwisted.errors import RemoteError, TransportClosed
@@ -73,7 +73,7 @@ class Case(TestCase):
         self.pool.privilegedStartService()
         self.pool.startService()
 
-    def make(self, **limits: Any) -> WarmPool:
+    def make(self, on: Any = reactor, rest: float | None = None, **limits: Any) -> WarmPool:
         """A pool whose parents are forked, also the later ones: quicker, and enough here."""
         entries = warm.ENTRIES
 
@@ -85,8 +85,8 @@ class Case(TestCase):
                 warm.ENTRIES = entries
 
         pool = WarmPool(
-            reactor, fork, fork, pools={SERVE: PoolLimits(**{"size": 1, **limits})},
-            handler=self.answer,
+            on, fork, fork, pools={SERVE: PoolLimits(**{"size": 1, **limits})},
+            handler=self.answer, rest=rest,
         )  # fmt: skip
         pool.set_fact("opts", {"id": "m1", "cachedir": self.base, "file_client": "remote"})
         self.addCleanup(lambda: pool.stopService())
@@ -425,6 +425,119 @@ class ParentTests(Case):
         await self.pool.stopService()
 
         self.assertTrue(_gone(pid))
+
+
+class Timed:
+    """The reactor; what takes five seconds or more goes by a clock."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.seconds = self.clock.seconds
+
+    def callLater(self, delay: float, call: Any, *args: Any) -> Any:
+        """By one or the other."""
+        return (reactor if delay < 5 else self.clock).callLater(delay, call, *args)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(reactor, name)
+
+
+class RestTests(Case):
+    """A parent that lives only while somebody needs what it has imported."""
+
+    def setUp(self) -> None:
+        """A pool whose parents rest after 100 seconds."""
+        super().setUp()
+        self.time = Timed()
+        self.pool = self.make(self.time, 100.0, idle=10.0)
+        self.pool.privilegedStartService()
+        self.pool.startService()
+
+    async def served(self) -> int:
+        """One call of a pooled child, which is idle then; the parent's pid."""
+        await self.pool.call(SERVE, {"what": "pid", "args": []}, 1000)
+        await deferLater(reactor, 0)
+        return self.pool.parent_pid
+
+    async def alone(self) -> None:
+        """Wait until no child is left."""
+        await self.until(lambda: self.pool.status()["children"] == 0)
+
+    @awaited
+    async def test_on_demand(self) -> None:
+        """The first child has one started, some time after the last it ends, and so again."""
+        self.assertEqual(self.pool.parent_pid, 0)
+        self.pool.set_fact("word", "known")
+        first = await self.served()
+        self.time.clock.advance(11)
+        await self.alone()
+
+        self.time.clock.advance(99)
+        self.assertEqual(self.pool.parent_pid, first)
+        self.time.clock.advance(2)
+        self.assertEqual(self.pool.parent_pid, 0)
+        await self.until(lambda: _gone(first))
+        word = await self.pool.call(SERVE, {"what": "fact", "args": ["word"]}, 1000)
+
+        self.assertEqual(word, "known")
+        self.assertNotIn(self.pool.parent_pid, (0, first))
+        self.time.clock.advance(1)
+
+    @awaited
+    async def test_busy(self) -> None:
+        """A child that is still there keeps it, however old both are."""
+        child, go_on = self.patient()
+        await self.until(lambda: list(read_procs(self.base)))
+        parent = self.pool.parent_pid
+
+        self.time.clock.advance(1000)
+        write(go_on, "")
+        how = await child.exited
+
+        self.assertTrue(how.clean)
+        self.assertEqual(self.pool.parent_pid, parent)
+        self.time.clock.advance(100)
+        self.assertEqual(self.pool.parent_pid, 0)
+
+    @awaited
+    async def test_one_entry(self) -> None:
+        """One entry that nobody needs any more is enough: what it has imported goes."""
+        await self.job("test.ping", private=True).exited
+        parent = self.pool.parent_pid
+        for _ in range(9):
+            self.assertEqual(await self.served(), parent)
+            self.time.clock.advance(11)
+            await self.alone()
+        self.time.clock.advance(1)
+
+        self.assertEqual(self.pool.parent_pid, 0)
+        after = await self.served()
+        self.time.clock.advance(99)
+        await self.alone()
+        self.assertEqual(await self.served(), after)
+
+    @awaited
+    async def test_lost(self) -> None:
+        """One that was killed while it waited for work is followed by one that rests as well."""
+        first = await self.served()
+        self.time.clock.advance(11)
+        await self.alone()
+        os.kill(first, signal.SIGKILL)
+        await self.until(lambda: self.pool.parent_pid not in (0, first))
+
+        self.time.clock.advance(101)
+
+        self.assertEqual(self.pool.parent_pid, 0)
+
+    @awaited
+    async def test_early(self) -> None:
+        """A child that is asked for before the pool starts has its parent when it does."""
+        self.pool = self.make(self.time, 100.0)
+        child = self.job("test.ping", private=True)
+
+        self.pool.startService()
+
+        self.assertTrue((await child.exited).clean)
 
 
 class PoolTests(Case):

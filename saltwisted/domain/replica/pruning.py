@@ -12,7 +12,6 @@ clock that has jumped when it has stayed with the new time for L{TRIAL} seconds.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from statistics import median
 
 from attrs import define
 
@@ -56,7 +55,8 @@ class PruneClock:
             self._alone(wall, runtime)
             return
         shown = {node: wall, **{name: clocks[name] for name in clocks if name in others}}
-        middle = median(sorted(shown.values()))
+        known = sorted(shown.values())
+        middle = (known[(len(known) - 1) // 2] + known[len(known) // 2]) / 2
         off = {name: at - middle for name, at in shown.items()}
         if max(off.values()) - min(off.values()) > LIMIT:
             worst = max(off, key=lambda name: (abs(off[name]), name))

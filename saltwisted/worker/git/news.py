@@ -7,7 +7,6 @@ brings nothing, because git also searches the existing objects, in a process of 
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -18,6 +17,11 @@ from saltwisted.worker.git import program
 
 MOST_TOLD = 32 * 1024 * 1024
 """Bytes of names of refs that are looked at here; with more a fetch says what is wrong."""
+MOST_MARK = 64 * 1024
+"""
+Bytes of a mark that is kept as it is: a thousand refs. Digests take OpenSSL, which a process needs
+as long to load as it needs to hear that there is nothing new.
+"""
 _PACK, _INDEX = b"PACK\0\0\0\2", b"\377tOc\0\0\0\2"
 
 
@@ -77,8 +81,8 @@ def on_disk(folder: str, state: str, repo: str) -> list[Any]:
 
 def mark_of(request: Mapping[str, Any], said: bytes | None, disk: Sequence[Any]) -> bytes:
     """
-    What a fetch was asked, what it heard and what was on disk, in few bytes; C{b""} where that is
-    not all known.
+    What a fetch was asked, what it heard and what was on disk, or a digest of that if it is long;
+    C{b""} where that is not all known.
 
     @param said: as of L{heard}.
     @param disk: as of L{on_disk}.
@@ -86,7 +90,12 @@ def mark_of(request: Mapping[str, Any], said: bytes | None, disk: Sequence[Any])
     if said is None or not disk:
         return b""
     asked = [request.get(name) for name in ("url", "refspecs", "pins")]
-    return hashlib.sha256(repr([asked, disk]).encode() + said).digest()
+    found = repr([asked, disk]).encode() + said
+    if len(found) <= MOST_MARK:
+        return found
+    import hashlib
+
+    return hashlib.sha256(found).digest()
 
 
 def is_whole(repo: str, oids: Iterable[str]) -> bool:

@@ -22,7 +22,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
-from urllib.parse import unquote
 
 PROTOCOLS = "file:git:http:https:ssh"
 SETTINGS = {
@@ -156,6 +155,8 @@ def apart(reach: Mapping[str, Any]) -> dict[str, Any]:
     login, at, host = host.rpartition("@")
     if not at or scheme.lower() not in ("http", "https"):
         return dict(reach)
+    from urllib.parse import unquote
+
     user, colon, password = (unquote(part) for part in login.partition(":"))
     found = {**reach, "url": f"{scheme}{mark}{host}{slash}{path}"}
     if reach.get("password"):

@@ -25,18 +25,18 @@ import fcntl
 import math
 import os
 import pwd
-import secrets
-import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgpack
 
 from saltwisted.worker.git import news, program
 from saltwisted.worker.git.program import GitError
-from saltwisted.worker.git.signatures import Judge, judged
+
+if TYPE_CHECKING:
+    from saltwisted.worker.git.signatures import Judge
 
 STATE, LOCK, FILES, ASK = "state", "lock", "files", "ask"
 QUARANTINE, INCOMING = "quarantine-", "incoming-"
@@ -80,7 +80,7 @@ def state_of(folder: str) -> dict[str, Any]:
 
 def replace(path: str, data: bytes, mode: int = 0o600) -> None:
     """A file is its old content or its new one, also after the power has failed."""
-    temporary = f"{path}.{secrets.token_hex(8)}"
+    temporary = f"{path}.{os.urandom(8).hex()}"
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         with open(fd, "wb") as file:
@@ -102,6 +102,13 @@ def sync(folder: str) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def remove(path: str) -> None:
+    """Remove a directory with all that is in it, as far as that is possible."""
+    import shutil
+
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def skeleton(path: str) -> None:
@@ -126,7 +133,7 @@ def sweep(folder: str, keep: str, besides: str = "") -> list[str]:
         path = os.path.join(folder, name)
         old = name.startswith("repo.") and name != keep
         if old or (name.startswith(QUARANTINE) and not _is_used(path)):
-            shutil.rmtree(path, ignore_errors=True)
+            remove(path)
         elif name.startswith((STATE + ".", ASK + ".", INCOMING)) and name != besides:
             with suppress(OSError):
                 os.unlink(path)
@@ -267,15 +274,17 @@ class Fetch:
 
     def _begin_judging(self) -> None:
         """Who may sign may have changed: what was served before has to be good, too."""
+        from saltwisted.worker.git.signatures import Judge
+
         request, state = self._request, self.state
-        place = os.path.join(self._folder, QUARANTINE + secrets.token_hex(8))
+        place = os.path.join(self._folder, QUARANTINE + os.urandom(8).hex())
         self._judge = Judge(request["verify"], request["signers"], place, self._seconds)
         if state and state.get("verify") != self._judge.policy and not request.get("fresh"):
             repo = os.path.join(self._folder, state["repo"])
             named = {tip[0] for tip in state["refs"].values() if tip[1]}
             if lost := named - self._commits(repo, sorted(named)).keys():
                 raise GitError(f"bad object {min(lost)}")
-            less = judged(self._judge, repo, state["refs"], {}, {})
+            less = self._judge.judged(repo, state["refs"], {}, {})
             self.is_less = less["refs"] != state["refs"]
             self._less = {**less, "seen": {}}
             self.state = {**state, **self._less}
@@ -283,7 +292,7 @@ class Fetch:
                 self.state = self._settle(self.state)
 
     def _fresh(self) -> str:
-        name = f"repo.{secrets.token_hex(4)}"
+        name = f"repo.{os.urandom(4).hex()}"
         skeleton(os.path.join(self._folder, name))
         return name
 
@@ -351,7 +360,7 @@ class Fetch:
             ref: tip for ref, tip in before.get("refs", {}).items() if there.get(tip[0])
         }
         named = {pin: there[pin] for pin in pins if there.get(pin)}
-        return judged(self._judge, quarantine, tips, before, named)
+        return self._judge.judged(quarantine, tips, before, named)
 
     def _commits(self, repo: str, names: Sequence[str]) -> dict[str, str]:
         """Name of an object to the commit that it leads to; those that are not there are not."""
@@ -376,7 +385,7 @@ class Fetch:
 
     def _borrow(self, name: str) -> str:
         """An empty repository that knows the refs and has the objects of another, if there is."""
-        quarantine = os.path.join(self._folder, QUARANTINE + secrets.token_hex(8))
+        quarantine = os.path.join(self._folder, QUARANTINE + os.urandom(8).hex())
         os.mkdir(quarantine, 0o700)
         # Held for as long as this process lives: others know by it that it is not left over
         self._held = open(os.path.join(quarantine, LOCK), "w")  # noqa: SIM115 - _leave lets it go
@@ -387,13 +396,14 @@ class Fetch:
             with open(os.path.join(quarantine, "objects/info/alternates"), "w") as file:
                 file.write(os.path.join(os.path.abspath(repo), "objects") + "\n")
             with suppress(FileNotFoundError):
-                shutil.copyfile(
-                    os.path.join(repo, "packed-refs"), os.path.join(quarantine, "packed-refs")
-                )
+                with open(os.path.join(repo, "packed-refs"), "rb") as had:
+                    refs = had.read()
+                with open(os.path.join(quarantine, "packed-refs"), "wb") as copy:
+                    copy.write(refs)
         return quarantine
 
     def _leave(self, quarantine: str) -> None:
-        shutil.rmtree(quarantine, ignore_errors=True)
+        remove(quarantine)
         self._held.close()
 
     def _nothing_is_new(self) -> bool:
@@ -644,7 +654,7 @@ def spool(request: Mapping[str, Any]) -> dict[str, Any]:
     named.update(b"blob %d\0" % size)
     digest = hashlib.new(str(request["hash_type"]), usedforsecurity=False)
     _make_room(folder, max(int(request["keep"]) - size, 0))
-    temporary = f"{path}.{secrets.token_hex(8)}"
+    temporary = f"{path}.{os.urandom(8).hex()}"
     args = ["--git-dir", str(request["repo"]), "cat-file", "blob", oid]
     try:
         with open(temporary, "xb") as file:

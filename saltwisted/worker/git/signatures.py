@@ -85,6 +85,66 @@ class Judge:
             return signing.wrong_with_gpg(status, told, self._keys)
         return signing.wrong_with_ssh(status, told)
 
+    def judged(
+        self,
+        repo: str,
+        tips: Mapping[str, list[str]],
+        before: Mapping[str, Any],
+        pins: Mapping[str, str],
+    ) -> dict[str, Any]:
+        """
+        Which refs are served at which commit, by who has signed them.
+
+        The tip of a ref counts if it is signed; else what was served before, if that still is good.
+
+        @param tips: what the remote has: ref to its object, the commit and its tree.
+        @param before: the state so far; empty for none.
+        @param pins: commits, by name, that are configured as they are.
+        @return: C{refs}, C{refused} (ref to its object and what is wrong), C{signed} (commits that
+            were found good, the newest last) and C{good} (objects that are), C{verify} (the rule).
+        """
+        same = before.get("verify") == self.policy
+        good = set(before.get("good", ())) if same else set()
+        asked: set[str] = set()
+        bad = {oid: str(why) for oid, why in before.get("refused", {}).values()} if same else {}
+
+        def wrong(oid: str, is_tag: bool) -> str:
+            asked.add(oid)
+            if oid in good:
+                return ""
+            if oid not in bad:
+                bad[oid] = self.wrong(repo, oid, is_tag)
+            if not bad[oid]:
+                good.add(oid)
+            return bad[oid]
+
+        refs: dict[str, list[str]] = {}
+        refused: dict[str, list[str]] = {}
+        signed = dict.fromkeys(before.get("signed", ()) if same else ())
+        for ref, tip in tips.items():
+            oid, commit, _ = tip
+            why = _wrong_with(ref, tip, repo, wrong) if commit else ""
+            if not why:
+                refs[ref] = tip
+                continue
+            refused[ref] = [oid, why]
+            old = before.get("refs", {}).get(ref)
+            if old and old[1] and not _wrong_with(ref, old, repo, wrong):
+                refs[ref] = old
+        now = [tip[1] for tip in refs.values() if tip[1]]
+        now += [oid for oid in pins.values() if not wrong(oid, False)]
+        for commit in now:
+            # The newest are the last
+            signed.pop(commit, None)
+            signed[commit] = None
+        return {
+            "refs": refs,
+            "refused": refused,
+            "signed": list(signed)[-max(MOST_SIGNED, len(now)) :],
+            "good": sorted(good & asked),
+            "verify": self.policy,
+        }
+
     def close(self) -> None:
         """Leave nothing behind."""
         shutil.rmtree(self._place, ignore_errors=True)
@@ -149,67 +209,6 @@ def _found(name: str, package: str) -> str:
     if path is None:
         raise GitError(f"the program {name} is missing: install the package {package}")
     return path
-
-
-def judged(
-    judge: Judge,
-    repo: str,
-    tips: Mapping[str, list[str]],
-    before: Mapping[str, Any],
-    pins: Mapping[str, str],
-) -> dict[str, Any]:
-    """
-    Which refs are served at which commit, by who has signed them.
-
-    The tip of a ref counts if it is signed; else what was served before, if that still is good.
-
-    @param tips: what the remote has: ref to its object, the commit and its tree.
-    @param before: the state so far; empty for none.
-    @param pins: commits, by name, that are configured as they are.
-    @return: C{refs}, C{refused} (ref to its object and what is wrong), C{signed} (commits that
-        were found good, the newest last) and C{good} (objects that are), C{verify} (the rule).
-    """
-    same = before.get("verify") == judge.policy
-    good = set(before.get("good", ())) if same else set()
-    asked: set[str] = set()
-    bad = {oid: str(why) for oid, why in before.get("refused", {}).values()} if same else {}
-
-    def wrong(oid: str, is_tag: bool) -> str:
-        asked.add(oid)
-        if oid in good:
-            return ""
-        if oid not in bad:
-            bad[oid] = judge.wrong(repo, oid, is_tag)
-        if not bad[oid]:
-            good.add(oid)
-        return bad[oid]
-
-    refs: dict[str, list[str]] = {}
-    refused: dict[str, list[str]] = {}
-    signed = dict.fromkeys(before.get("signed", ()) if same else ())
-    for ref, tip in tips.items():
-        oid, commit, _ = tip
-        why = _wrong_with(ref, tip, repo, wrong) if commit else ""
-        if not why:
-            refs[ref] = tip
-            continue
-        refused[ref] = [oid, why]
-        old = before.get("refs", {}).get(ref)
-        if old and old[1] and not _wrong_with(ref, old, repo, wrong):
-            refs[ref] = old
-    now = [tip[1] for tip in refs.values() if tip[1]]
-    now += [oid for oid in pins.values() if not wrong(oid, False)]
-    for commit in now:
-        # The newest are the last
-        signed.pop(commit, None)
-        signed[commit] = None
-    return {
-        "refs": refs,
-        "refused": refused,
-        "signed": list(signed)[-max(MOST_SIGNED, len(now)) :],
-        "good": sorted(good & asked),
-        "verify": judge.policy,
-    }
 
 
 def _wrong_with(ref: str, tip: list[str], repo: str, wrong: Any) -> str:

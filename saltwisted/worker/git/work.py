@@ -3,22 +3,21 @@ What a worker process does for the git sources: it fetches, lists, and writes la
 
 A request is plain data; C{do} says which. An answer has an C{error} if git has failed, in words
 that may be shown.
+
+Most processes fetch, and find nothing new. The warm parent imports what that takes, and keeps it;
+whatever else there is to do has its libraries imported by the process that does it.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any
 
-from saltwisted.domain.git import trees
-from saltwisted.worker.git import packs, program, repository
+from saltwisted.worker.git import program, repository
 from saltwisted.worker.git.program import GitError
-from saltwisted.worker.git.reading import Objects
-
-MOST_ENTRIES = 500_000
-"""Files and directories of one tree that are listed; with more it is not served."""
 
 DAMAGE = re.compile(
     "bad object|bad tree|corrupt|did not send all necessary|does not point to a valid object|"
@@ -119,40 +118,30 @@ def _states(request: Mapping[str, Any]) -> dict[str, Any]:
     return {"states": {folder: repository.state_of(folder) for folder in request["folders"]}}
 
 
-def _list(request: Mapping[str, Any]) -> dict[str, Any]:
-    """
-    Everything below a tree, as Salt lists it; C{files} and C{dirs} as of L{trees.in_runs}.
-
-    @param request: C{repo}, C{tree} and C{mountpoint}.
-    """
-    with Objects(str(request["repo"])) as objects:
-        try:
-            found = trees.everything(str(request["tree"]), objects.read, MOST_ENTRIES)
-        except ValueError as error:
-            return {"error": str(error)}
-    found = trees.mounted(found, str(request["mountpoint"]))
-    return {
-        "files": trees.in_runs(found.files),
-        "dirs": trees.in_runs(found.dirs),
-        "links": found.links,
-        "left_out": found.left_out,
-    }
-
-
 def _settle(request: Mapping[str, Any]) -> dict[str, Any]:
     """Have refs count whose objects were fetched before."""
-    state = packs.settle(request)
+    state = _of("packs", "settle")(request)
     if _packs(request["folder"], state) > repository.MANY_PACKS:
         state = _in_one(request)
     return {"state": state}
 
 
+def _of(module: str, function: str) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+    """A function of a module that is imported when it is called."""
+
+    def do(request: Mapping[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = getattr(import_module(f"{__package__}.{module}"), function)(request)
+        return found
+
+    return do
+
+
 _DO = {
     "fetch": _fetch,
     "states": _states,
-    "list": _list,
+    "list": _of("lists", "everything"),
     "spool": repository.spool,
-    "pack": packs.pack,
-    "take": packs.take,
+    "pack": _of("packs", "pack"),
+    "take": _of("packs", "take"),
     "settle": _settle,
 }

@@ -7,7 +7,6 @@ The parent is L{saltwisted.worker.process.warm}.
 from __future__ import annotations
 
 import socket
-import traceback
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
@@ -61,6 +60,8 @@ def serve_calls(entry: Entry, client: ControlClient, facts: Facts) -> int:
         except MemoryError:
             raise
         except Exception as error:
+            import traceback
+
             known = isinstance(error, SaltwistedError) or hasattr(error, "strerror")
             result = {
                 "error": {
