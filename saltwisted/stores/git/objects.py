@@ -22,6 +22,7 @@ PACKAGE = "python3-pygit2"
 MOST_TREE = 4 * 1024 * 1024
 """Bytes of a directory, some 80 000 names, that is read at once; a larger one is not served."""
 _MOST_TREES = 20_000
+_MOST_ENTRIES = 4096
 _MOST_SIZES = 200_000
 _MOST_BYTES = 4 * 1024 * 1024
 
@@ -65,6 +66,7 @@ class Repository:
         self._pygit2 = library()
         self._opened: Any = None
         self._trees: OrderedDict[str, Any] = OrderedDict()
+        self._entries: OrderedDict[tuple[str, str], Entry] = OrderedDict()
         self._sizes: OrderedDict[str, int] = OrderedDict()
         self._contents: OrderedDict[str, bytes] = OrderedDict()
         self._held = 0
@@ -96,6 +98,7 @@ class Repository:
         """Let its files go; it opens itself again."""
         opened, self._opened = self._opened, None
         self._trees.clear()
+        self._entries.clear()
         if opened is not None:
             opened.free()
 
@@ -105,13 +108,20 @@ class Repository:
 
         @raises Damaged: it cannot be read.
         """
+        known = self._entries.get((tree, name))
+        if known is not None:
+            self._entries.move_to_end((tree, name))
+            return known
         if self.large.get(tree, 0) > MOST_TREE:
             return None
         found = _entry(self._tree(tree), name)
         if found is None:
             return None
         mode = int(found.filemode)
-        return (FOLDER if mode == FOLDER else mode), str(found.id)
+        entry = self._entries[tree, name] = mode, str(found.id)
+        if len(self._entries) > _MOST_ENTRIES:
+            self._entries.popitem(last=False)
+        return entry
 
     def _tree(self, oid: str) -> Any:
         known = self._trees.get(oid)
