@@ -338,7 +338,7 @@ def warm_pool(reactor: Any) -> WarmPool:
         rest=REST,
         pools={
             # What they have compiled is kept here; a new one costs some 50 ms, an idle one 12 MiB
-            PILLAR_ENTRY: PoolLimits(idle=5.0),
+            PILLAR_ENTRY: PoolLimits(idle=2.0),
             # One, so that reactions begin in the order of events; it stays, once it was needed
             REACTOR_ENTRY: PoolLimits(size=1, keep=1, calls=20_000),
             CALLER_ENTRY: PoolLimits(size=2, queue=256),
