@@ -4,8 +4,10 @@ What every source of files has to do (L{saltwisted.parts.IFileSource}).
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import stat
+import sys
 from typing import Any
 
 from attrs import field, frozen
@@ -85,6 +87,25 @@ class FileSourceContract:
         while piece := self.value(source.read(found, len(data), 65_536)):
             data += piece
         return data
+
+    def test_keeps_nothing(self: Any) -> None:
+        """However often a minion asks, of what it asked nothing stays in memory."""
+        source = self.source()
+
+        def ask(number: int) -> None:
+            for path in ("web/files/nothing", "www/init.sls", f"web/{number % 2}", "web/up.sls"):
+                found = source.find("base", "/".join(path.split("/")))
+                if found is not None:
+                    self.value(source.hash(found))
+
+        kept = []
+        for _ in range(3):
+            for number in range(200):
+                ask(number)
+            gc.collect()
+            kept.append(sys.getallocatedblocks())
+
+        self.assertLess(kept[2] - kept[1], 100)
 
     def test_envs(self: Any) -> None:
         """The environments are known by name, in order."""

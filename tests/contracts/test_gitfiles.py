@@ -203,7 +203,7 @@ class OddTests(GitSourceTestCase):
         repo = self.repo()
         ends = ("", " ", "!", "-", "-b", ".", ".b", "0", "b", "~", "ä")
         names = [first + end for first in ("a", "aa", "ab", "b", "ä") for end in ends]
-        files = {name: b"f" for name in names[::2]}
+        files = dict.fromkeys(names[::2], b"f")
         below = {f"{name}/{name}": b"d" for name in names[1::2]}
         repo.commit({**files, **below})
         source = self.serving(repo)

@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
-from saltwisted.domain.git.trees import FOLDER, MOST_LINK, Entry
+from saltwisted.domain.git.trees import MOST_LINK, Entry
 from saltwisted.errors import ConfigError, StoreError
 
 OLDEST = (1, 11)
