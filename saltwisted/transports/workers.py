@@ -27,6 +27,7 @@ from saltwisted.transports.callpool import CallPool, PoolLimits
 from saltwisted.transports.children import Child, Exit, plain
 from saltwisted.transports.ipc import ControlProtocol, ControlServer, Handler, PeerProcess
 from saltwisted.transports.parentlink import ParentLink
+from saltwisted.transports.parentrest import ParentRest
 
 STRAGGLE = 2.0
 """Seconds between the end of a child's process and the end of its socket, at most."""
@@ -77,9 +78,9 @@ class WarmPool:
         self._preload = tuple(preload)
         self._limits = dict(pools or {})
         self._handler: Handler = handler or _refuse
-        self._rest = rest
-        self._needed: dict[str, float] = {}
-        self._resting: Any = None
+        self._rest = ParentRest(
+            reactor, rest, lambda: bool(self._children) or self._link is None, self._let_rest
+        )
         self._left: Deferred[None] = succeed(None)
         self._answers: dict[str, Callable[[dict[str, Any]], Any]] = {}
         self._pools: dict[str, CallPool] = {}
@@ -99,7 +100,7 @@ class WarmPool:
 
     def privilegedStartService(self) -> None:
         """Fork the warm parent, while that is still safe; none that is to rest."""
-        if self._parent is None and self._rest is None:
+        if self._parent is None and self._rest.seconds is None:
             self._parent = self._fork(self._preload)
 
     def startService(self) -> None:
@@ -111,7 +112,7 @@ class WarmPool:
             self._parent.sock.close()
             _ = self._reap(self._parent.pid)
             self._parent = None
-        if self._rest is not None:
+        if self._rest.seconds is not None:
             if self._children:
                 self._restart()
             return
@@ -127,10 +128,10 @@ class WarmPool:
         """
         self._stopping = True
         self._running = False
-        for timer in (self._retry, self._resting):
-            if timer is not None and timer.active():
-                timer.cancel()
-        self._retry = self._resting = None
+        if self._retry is not None and self._retry.active():
+            self._retry.cancel()
+        self._retry = None
+        self._rest.stop()
         for pool in self._pools.values():
             pool.stop()
         link, self._link = self._link, None
@@ -153,30 +154,10 @@ class WarmPool:
         self._link = ParentLink(self.reactor, self._parent.sock, self._received, self._lost)
         for name, value in self._facts.items():
             self._link.send({"do": "fact", "name": name, "value": value})
-        self._needed = {}
-        self._look_later()
-
-    def _look_later(self) -> None:
-        """
-        Look whether the parent may rest, when it may at the earliest.
-
-        A fetch from git each minute keeps its parent warm. One that has compiled pillars as well
-        ends all the same when nobody asks for those, and the next is half its size.
-        """
-        if self._rest is None or self._children or self._stopping or self._link is None:
-            return
-        since = min(self._needed.values(), default=self._born)
-        wait = max(since + self._rest - self.reactor.seconds(), 0.0)
-        if self._resting is not None and self._resting.active():
-            self._resting.reset(wait)
-        else:
-            self._resting = self.reactor.callLater(wait, self._let_rest)
+        self._rest.born()
 
     def _let_rest(self) -> None:
-        """End the parent, unless it has children: the last one's end is the time to look again."""
-        self._resting = None
-        if self._children or self._link is None or self._parent is None:
-            return
+        assert self._parent is not None and self._link is not None
         self.log.debug("the warm parent (pid {pid}) rests", pid=self._parent.pid)
         self._link.close()
         self._left = self._reap(self._parent.pid)
@@ -229,21 +210,11 @@ class WarmPool:
                 done.callback(None)
                 return
             if left == 0:
-                self._signal(pid, signal.SIGKILL)
+                _signal(pid, signal.SIGKILL)
             self.reactor.callLater(0.01 if left > 0 else 0.1, look, left - 1)
 
         look(tries)
         return done
-
-    @staticmethod
-    def _signal(pid: int, number: int, group: bool = False) -> None:
-        try:
-            if group:
-                os.killpg(pid, number)
-            else:
-                os.kill(pid, number)
-        except (ProcessLookupError, PermissionError):
-            pass
 
     def preload(self, module: str) -> None:
         """Have parents that are not started yet import one more module."""
@@ -350,7 +321,7 @@ class WarmPool:
         self._server.owners[child._protocol] = child
         child._parent = self._parent
         child._silent = False
-        self._needed[child.entry] = self.reactor.seconds()
+        self._rest.need(child.entry)
         self._link.send(child._message, theirs)
 
     def _received(self, message: dict[str, Any]) -> None:
@@ -400,8 +371,8 @@ class WarmPool:
         if child._protocol is not None and not child._silent:
             self._server.owners.pop(child._protocol, None)
             child._protocol.transport.abortConnection()  # type: ignore[union-attr]
-        self._needed[child.entry] = self.reactor.seconds()
-        self._look_later()
+        self._rest.need(child.entry)
+        self._rest.look_later()
         child.exited.callback(Exit(child.pid, child._status))
 
     def _kill(self, child: Child, number: int, group: bool) -> None:
@@ -413,7 +384,15 @@ class WarmPool:
             )
         elif child.pid and not child._silent:
             # Its parent is gone; the open socket says that the pid is still its own.
-            self._signal(child.pid, number, group)
+            _signal(child.pid, number, group)
+
+
+def _signal(pid: int, number: int, group: bool = False) -> None:
+    """Send a signal to a process, or its group, if it is there and ours."""
+    try:
+        (os.killpg if group else os.kill)(pid, number)
+    except (ProcessLookupError, PermissionError):
+        pass
 
 
 def _is_ours(pid: int) -> bool:

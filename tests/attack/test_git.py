@@ -15,7 +15,7 @@ from typing import Any
 from saltwisted.domain.git import trees
 from saltwisted.errors import StoreError
 from saltwisted.stores.git.source import GitView
-from saltwisted.worker.git import program, repository, work
+from saltwisted.worker.git import lists, program, repository
 from tests.contracts.test_gitfiles import GitSourceTestCase
 from tests.gitrepos import fetch_request
 from tests.worker.test_git import FetchTestCase
@@ -284,7 +284,7 @@ class LimitTests(FetchTestCase):
 
     def test_links(self) -> None:
         """T-GIT-6: the bounds of trees are those that the page says."""
-        self.assertEqual((trees.MOST_NAME, work.MOST_ENTRIES), (4096, 500_000))
+        self.assertEqual((trees.MOST_NAME, lists.MOST_ENTRIES), (4096, 500_000))
         self.assertEqual(repository.MOST_FILE, 1 << 30)
 
     def test_request(self) -> None:

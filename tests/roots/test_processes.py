@@ -89,8 +89,8 @@ class RealRootsTests(SynchronousTestCase):
         killed: set[int] = set()
 
         def kill() -> None:
-            parents = {child for node in (one, other) for child in children(node.pid)}
             while not over.wait(0.01):
+                parents = {child for node in (one, other) for child in children(node.pid)}
                 for pid in {worker for parent in parents for worker in children(parent)}:
                     if pid not in killed and len(killed) < 6:
                         os.kill(pid, signal.SIGKILL)

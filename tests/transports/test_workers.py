@@ -7,6 +7,7 @@ tens of milliseconds.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import os
@@ -668,7 +669,8 @@ class PoolTests(Case):
         error = await waiting
 
         self.assertEqual(error.message, "the daemon is stopping")
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 class RootsTests(Case):
