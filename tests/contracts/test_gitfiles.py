@@ -22,7 +22,7 @@ from saltwisted.domain.git import trees
 from saltwisted.domain.git.mapping import Tip
 from saltwisted.errors import ConfigError, StoreError
 from saltwisted.parts import IFileSource
-from saltwisted.stores.git import lists
+from saltwisted.stores.git import lists, objects
 from saltwisted.stores.git.objects import Repository, library
 from saltwisted.stores.git.source import GitFiles, GitView, Served
 from saltwisted.stores.roots import joined
@@ -227,6 +227,24 @@ class OddTests(GitSourceTestCase):
             for _ in range(100):
                 look(place.tree, name)
             self.assertLess(sys.getrefcount(name), before + 10, name)
+
+    def test_directories_are_let_go(self) -> None:
+        """With each commit come directories; those that nobody asks for do not stay in memory."""
+        repo = self.repo()
+        repo.commit({f"{place}/{name}": b"%d" % place for place in range(60) for name in range(20)})
+        source = self.serving(repo)
+        self.patch(objects, "_MOST_NAMES", 200)
+        repository = next(iter(source.view.places("base"))).served.repository
+        names = []
+
+        for path in [f"{place}/19" for place in range(60)] * 2:
+            found = source.find("base", path)
+            assert found is not None
+            self.assertEqual(self.value(source.read(found, 0, 9)), path[:-3].encode())
+            names.append(sum(map(len, repository._trees.values())))
+
+        self.assertLessEqual(max(names), 220)
+        self.assertGreater(min(names[20:]), 150)
 
     def test_deep(self) -> None:
         """A tree without end, or of very many names, is told and does no harm."""

@@ -21,7 +21,10 @@ OLDEST = (1, 11)
 PACKAGE = "python3-pygit2"
 MOST_TREE = 4 * 1024 * 1024
 """Bytes of a directory, some 80 000 names, that is read at once; a larger one is not served."""
-_MOST_TREES = 20_000
+_MOST_NAMES = 200_000
+"""Names in the directories that are kept, some 100 bytes each."""
+_LEAST_TREES = 8
+"""Directories that are kept however many names they have: those of one path."""
 _MOST_ENTRIES = 4096
 _MOST_SIZES = 200_000
 _MOST_BYTES = 4 * 1024 * 1024
@@ -47,6 +50,8 @@ def library() -> Any:
             f"gitfs needs pygit2 {oldest} or newer, and this is {said}: install the"
             f" package {PACKAGE}"
         )
+    # What is worth keeping is kept here; libgit2 would keep 256 MiB of what was read, as well
+    pygit2.settings.enable_caching(False)
     return pygit2
 
 
@@ -66,6 +71,7 @@ class Repository:
         self._pygit2 = library()
         self._opened: Any = None
         self._trees: OrderedDict[str, Any] = OrderedDict()
+        self._names = 0
         self._entries: OrderedDict[tuple[str, str], Entry] = OrderedDict()
         self._sizes: OrderedDict[str, int] = OrderedDict()
         self._contents: OrderedDict[str, bytes] = OrderedDict()
@@ -99,6 +105,7 @@ class Repository:
         opened, self._opened = self._opened, None
         self._trees.clear()
         self._entries.clear()
+        self._names = 0
         if opened is not None:
             opened.free()
 
@@ -132,8 +139,9 @@ class Repository:
         if tree.type_str != "tree":
             raise Damaged("is not a directory", f"{self.path}:{oid}")
         self._trees[oid] = tree
-        if len(self._trees) > _MOST_TREES:
-            self._trees.popitem(last=False)
+        self._names += len(tree) + 1
+        while self._names > _MOST_NAMES and len(self._trees) > _LEAST_TREES:
+            self._names -= len(self._trees.popitem(last=False)[1]) + 1
         return tree
 
     def target(self, oid: str) -> str | None:
