@@ -13,7 +13,7 @@ Other modules ship rows (C{shipping}), send other events (C{events}), know where
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -24,6 +24,7 @@ from twisted.logger import Logger
 
 from saltwisted.cluster.jobs.acknowledging import Acknowledging
 from saltwisted.cluster.jobs.announcing import Announcing, Returned
+from saltwisted.cluster.jobs.latest import LatestJobs
 from saltwisted.domain.jid import is_jid, jid_seconds
 from saltwisted.domain.jobids import BEGUN, JobInParts
 from saltwisted.domain.replica.delivery import Offer, Window
@@ -106,8 +107,8 @@ class Forward:
         self._publish = publish
         self._counters = counters
         self._window = Window(node, clock.seconds(), window)
-        self._maps: OrderedDict[str, tuple[Mapping[str, Any], list[str]]] = OrderedDict()
-        self._unreached: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+        self._maps = LatestJobs(REMEMBERED, 2 * window)
+        self._unreached = LatestJobs(REMEMBERED, 0.0)
         self._timer: IDelayedCall | None = None
         self._pauses: set[Deferred[None]] = set()
         self._announcing = Announcing(clock, bus, counters, in_thread)
@@ -142,15 +143,17 @@ class Forward:
     ) -> None:
         """A job of this node went out here: send it to the others."""
         jid = str(job["jid"])
-        self._remember(jid, job, minions)
-        self._window.started(jid, minions, self._holders.own(), self._clock.seconds())
+        now = self._clock.seconds()
+        self._maps.put(jid, job, minions, now)
+        self._window.started(jid, minions, self._holders.own(), now)
         told = dict(job) if given is None else {**job, GIVEN: given}
         _tell_all(self._peers, JOB, pack_bin([told, list(minions)]))
         self._schedule()
 
     def unreached(self, jid: str) -> Sequence[str]:
         """Expected minions that were on no node while the job could be published."""
-        return self._unreached.get(jid, ())
+        found = self._unreached.get(jid)
+        return () if found is None else found[1]
 
     def arrived(self, minion_id: str) -> None:
         """A minion has come to this node: it may have missed a job."""
@@ -226,7 +229,7 @@ class Forward:
             return
         now = self._clock.seconds()
         for effect in self._window.job_came(jid, minions, self._holders.own(), age, now):
-            self._remember(jid, job, minions)
+            self._maps.put(jid, job, minions, now)
             if isinstance(effect, Offer):
                 self._offer(effect)
                 continue
@@ -304,18 +307,12 @@ class Forward:
     async def under_way(self, among: Collection[str]) -> dict[str, set[str]]:
         """Of these minions those that have not returned to some of the latest jobs: which."""
         found: dict[str, set[str]] = {}
-        for jid, (_, minions) in list(self._maps.items())[-LATEST:]:
+        for jid, minions in self._maps.last(LATEST):
             expected = set(among).intersection(minions)
             if expected:
                 for minion_id in expected.difference(await self._jobs.returned_ids(jid)):
                     found.setdefault(minion_id, set()).add(jid)
         return found
-
-    def _remember(self, jid: str, job: Mapping[str, Any], minions: Sequence[str]) -> None:
-        self._maps[jid] = (dict(job), list(minions))
-        self._maps.move_to_end(jid)
-        while len(self._maps) > REMEMBERED:
-            self._maps.popitem(last=False)
 
     # -- rows
 
@@ -388,10 +385,8 @@ class Forward:
             self._offer(offer)
         for closed in self._window.tick(now, self._holders.holders()):
             if closed.unreached:
-                self._unreached[closed.jid] = closed.unreached
+                self._unreached.put(closed.jid, {}, closed.unreached, now)
                 self._counters["jobs:unreached"] += len(closed.unreached)
-                if len(self._unreached) > REMEMBERED:
-                    self._unreached.popitem(last=False)
         self._schedule()
 
 
