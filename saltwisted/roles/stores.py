@@ -74,9 +74,9 @@ WEB_ENTRY = "saltwisted.worker.process.webwork:serve"
 REST = 120.0
 """
 Seconds after which the warm parent ends, when something that it has imported is not needed any
-more. It takes 11 MiB with the modules for git, and 20 with those for pillars; the first child of a
-new one waits some 0.1 to 0.25 s. Twice the default of C{gitfs_update_interval}, so that fetches do
-not each start their own.
+more. It takes 8 MiB with the modules for git, and 20 with those for pillars, which a new one
+imports again in 0.1 s. Twice the default of C{gitfs_update_interval}, so that fetches do not each
+start their own.
 """
 
 
