@@ -71,12 +71,12 @@ from saltwisted.worker.process.warm import exec_warm_parent
 
 ROOTS_ENTRY = "saltwisted.stores.roots.filework:serve"
 WEB_ENTRY = "saltwisted.worker.process.webwork:serve"
-REST = 120.0
+REST, PILLAR_REST = 120.0, 2.0
 """
 Seconds after which the warm parent ends, when something that it has imported is not needed any
-more. It takes 8 MiB with the modules for git, and 20 with those for pillars, which a new one
-imports again in 0.1 s. Twice the default of C{gitfs_update_interval}, so that fetches do not each
-start their own.
+more; the second are for what compiles pillars, which is 12 MiB and imported again in 0.1 s. The
+first are twice the default of C{gitfs_update_interval}, so that fetches do not each start their
+own.
 """
 
 
@@ -338,7 +338,7 @@ def warm_pool(reactor: Any) -> WarmPool:
         rest=REST,
         pools={
             # What they have compiled is kept here; a new one costs some 50 ms, an idle one 12 MiB
-            PILLAR_ENTRY: PoolLimits(idle=2.0),
+            PILLAR_ENTRY: PoolLimits(idle=2.0, rest=PILLAR_REST),
             # One, so that reactions begin in the order of events; it stays, once it was needed
             REACTOR_ENTRY: PoolLimits(size=1, keep=1, calls=20_000),
             CALLER_ENTRY: PoolLimits(size=2, queue=256),

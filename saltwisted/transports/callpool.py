@@ -31,6 +31,8 @@ class PoolLimits:
     @ivar idle: seconds without work after which a child is ended.
     @ivar keep: children that stay even when idle.
     @ivar queue: calls that may wait; further ones are refused.
+    @ivar rest: seconds without children after which a parent that rests lets go what it has
+        imported for them, if not after the time for all.
     """
 
     size: int = 2
@@ -39,6 +41,7 @@ class PoolLimits:
     idle: float = 30.0
     keep: int = 0
     queue: int = 10000
+    rest: float | None = None
 
 
 @define(eq=False)

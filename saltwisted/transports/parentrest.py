@@ -4,7 +4,7 @@ When a warm parent may end, because nobody needs what it has imported.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 
@@ -17,14 +17,21 @@ class ParentRest:
     all the same when nobody asks for those, and the next is half its size.
 
     @param seconds: that time; with C{None} no parent is ended.
+    @param shorter: entry to a time of its own.
     @param busy: whether it has children, or is gone.
     @param end: ends it.
     """
 
     def __init__(
-        self, clock: Any, seconds: float | None, busy: Callable[[], bool], end: Callable[[], None]
+        self,
+        clock: Any,
+        seconds: float | None,
+        shorter: Mapping[str, float],
+        busy: Callable[[], bool],
+        end: Callable[[], None],
     ) -> None:
         self.seconds = seconds
+        self._shorter = shorter
         self._clock = clock
         self._busy = busy
         self._end = end
@@ -46,8 +53,8 @@ class ParentRest:
         """Look again when it may end at the earliest; the last child's end is a time to ask."""
         if self.seconds is None or self._busy():
             return
-        since = min(self._needed.values(), default=self._born)
-        wait = max(since + self.seconds - self._clock.seconds(), 0.0)
+        ends = [at + self._shorter.get(entry, self.seconds) for entry, at in self._needed.items()]
+        wait = max(min(ends, default=self._born + self.seconds) - self._clock.seconds(), 0.0)
         if self._timer is not None and self._timer.active():
             self._timer.reset(wait)
         else:

@@ -79,7 +79,11 @@ class WarmPool:
         self._limits = dict(pools or {})
         self._handler: Handler = handler or _refuse
         self._rest = ParentRest(
-            reactor, rest, lambda: bool(self._children) or self._link is None, self._let_rest
+            reactor,
+            rest,
+            {name: each.rest for name, each in self._limits.items() if each.rest is not None},
+            lambda: bool(self._children) or self._link is None,
+            self._let_rest,
         )
         self._left: Deferred[None] = succeed(None)
         self._answers: dict[str, Callable[[dict[str, Any]], Any]] = {}

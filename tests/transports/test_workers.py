@@ -74,7 +74,13 @@ class Case(TestCase):
         self.pool.privilegedStartService()
         self.pool.startService()
 
-    def make(self, on: Any = reactor, rest: float | None = None, **limits: Any) -> WarmPool:
+    def make(
+        self,
+        on: Any = reactor,
+        rest: float | None = None,
+        rest_of_it: float | None = None,
+        **limits: Any,
+    ) -> WarmPool:
         """A pool whose parents are forked, also the later ones: quicker, and enough here."""
         entries = warm.ENTRIES
 
@@ -86,7 +92,7 @@ class Case(TestCase):
                 warm.ENTRIES = entries
 
         pool = WarmPool(
-            on, fork, fork, pools={SERVE: PoolLimits(**{"size": 1, **limits})},
+            on, fork, fork, pools={SERVE: PoolLimits(rest=rest_of_it, **{"size": 1, **limits})},
             handler=self.answer, rest=rest,
         )  # fmt: skip
         pool.set_fact("opts", {"id": "m1", "cachedir": self.base, "file_client": "remote"})
@@ -516,6 +522,24 @@ class RestTests(Case):
         self.time.clock.advance(99)
         await self.alone()
         self.assertEqual(await self.served(), after)
+
+    @awaited
+    async def test_shorter(self) -> None:
+        """What one entry has imported may be let go sooner than all else."""
+        self.pool = self.make(self.time, 100.0, idle=10.0, rest_of_it=6.0)
+        self.pool.startService()
+        await self.job("test.ping", private=True).exited
+        self.time.clock.advance(50)
+        self.assertNotEqual(self.pool.parent_pid, 0)
+        await self.served()
+        self.time.clock.advance(11)
+        await self.alone()
+
+        self.time.clock.advance(5)
+        self.assertNotEqual(self.pool.parent_pid, 0)
+        self.time.clock.advance(2)
+
+        self.assertEqual(self.pool.parent_pid, 0)
 
     @awaited
     async def test_lost(self) -> None:
