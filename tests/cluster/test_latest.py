@@ -67,13 +67,20 @@ class LatestTests(SynchronousTestCase):
         jobs.put("50", {}, ["m"], 100.0)
         self.assertEqual(len(jobs), 1)
 
+    def test_too_large(self) -> None:
+        """The latest job is kept even where none may be young, and it alone is too much."""
+        jobs = LatestJobs(3, 0.0, most_bytes=1000)
+        for number in range(3):
+            jobs.put(str(number), {"arg": "x" * 5000}, ["m"], number)
+            self.assertEqual(jobs.last(9), [(str(number), ("m",))])
+
     @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 4), st.integers(0, 300))))
     def test_counted(self, told: list[tuple[int, int, int]]) -> None:
         """However they come, what is counted is what is kept."""
         jobs = LatestJobs(6, 2.0, most_bytes=500)
         for now, (jid, minions, size) in enumerate(told):
             jobs.put(str(jid), {"arg": "x" * size}, names(minions), now)
-            kept = [jobs.get(each) for each, _ in jobs.last(9)]
+            kept = [jobs.get(each) for each, _ in jobs.last(99)]
             assert all(kept)
             lists = {each[1] for each in kept if each}
             expected = sum(len(pack_bin(each[0])) for each in kept if each)

@@ -86,15 +86,18 @@ class JoinTests(SynchronousTestCase):
         running = [
             subprocess.Popen(
                 [sys.executable, "-m", "saltwisted.cli.main", "join", "-c", node.conf, line],
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
             )
             for node, line in zip((c, d), lines, strict=True)
         ]
-        results = [each.wait(120) for each in running]
+        said = [each.communicate(timeout=120)[0] for each in running]
 
-        self.assertEqual(sorted(result == 0 for result in results), [False, True])
-        self.assertEqual(len(a.members()), 3)
+        let_in = sorted(each.returncode == 0 for each in running)
+        self.assertEqual(let_in, [False, True], said)
+        members = a.members()
+        self.assertEqual(len(members), 3, (members, said))
 
     def test_token_of_a_dead_issuer(self) -> None:
         """Any live member honours a token, also when its issuer is gone."""

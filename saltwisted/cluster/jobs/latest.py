@@ -51,14 +51,14 @@ class LatestJobs:
         return len(self._jobs)
 
     def put(self, jid: str, job: Mapping[str, Any], minions: Iterable[str], now: float) -> None:
-        """This is the latest job; under a known jid it takes that one's place."""
+        """This is the latest job, which is kept; under a known jid it takes that one's place."""
         self._forget(jid)
         size = len(pack_bin(job))
         self._jobs[jid] = _Kept(dict(job), self._joined(tuple(minions)), size, now)
         self.bytes += size
         while len(self._jobs) > self._most or self.bytes > self._most_bytes:
             oldest = next(iter(self._jobs))
-            if self._jobs[oldest].at > now - self._young:
+            if oldest == jid or self._jobs[oldest].at > now - self._young:
                 break
             self._forget(oldest)
 

@@ -5,9 +5,10 @@ It imports what the children of an entry need when the first of them is asked fo
 little more than Python itself, and this module imports little. What a child does is
 L{saltwisted.worker.process.child}.
 
-A daemon starts it by L{exec_warm_parent} before its reactor runs, and again if it dies. From then
-on they share one stream socket. Its messages are a four-byte length and a msgpack map; the
-descriptor of a child's control socket travels beside them. To the parent:
+A minion starts it by L{exec_warm_parent} before its reactor runs, a master when it needs a child,
+and both again if it dies. From then on they share one stream socket. Its messages are a four-byte
+length and a msgpack map; the descriptor of a child's control socket travels beside them.
+To the parent:
 
   - C{{"do": "spawn", "n", "entry", "payload", "pooled"}} and one descriptor: fork a child that
     calls the entry; C{n} is the daemon's number for it.
