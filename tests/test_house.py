@@ -23,7 +23,18 @@ def words(text: str) -> set[str]:
 
 
 ROOT = Path(__file__).resolve().parent.parent
-ZERO = {"", "claiming", "commits", "doors", "errors", "interfaces", "kinds", "mergekeys", "parts", "words"}
+ZERO = {
+    "",
+    "claiming",
+    "commits",
+    "doors",
+    "errors",
+    "interfaces",
+    "kinds",
+    "mergekeys",
+    "parts",
+    "words",
+}
 PURE = ZERO | {"wire", "config", "domain"}
 BELOW = PURE | {"worker", "modules", "states", "transports", "stores", "turns"}
 TWISTED = {"twisted", "zope", "constantly", "incremental", "automat", "txzmq", "zmq", "OpenSSL"}

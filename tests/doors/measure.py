@@ -53,7 +53,7 @@ def exponent(small: float, large: float, factor: float = FACTOR) -> float:
 
 
 def peak(act: Callable[[], object]) -> int:
-    """The most bytes of Python's memory that something needed at one moment, above what was there."""
+    """The most bytes that Python allocated at one moment, above what was there before."""
     gc.collect()
     tracemalloc.start()
     try:
