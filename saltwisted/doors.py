@@ -49,7 +49,20 @@ class Door(NamedTuple):
     beyond: str
 
 
-# Rows are added below, one for each door, as its limits are settled.
+CLEAR = Door(
+    name="clear requests",
+    title="requests to port 4506 that are not sealed: sign-ins, and local clients",
+    who="anybody who can connect",
+    opened=(),
+    request=256 * KIB,
+    per_kib=250,
+    per_request=400,
+    turn=5.0,
+    memory=8 * MIB,
+    memory_all=32 * MIB,
+    holds=0,
+    beyond="it is refused before it is decoded; up to 4 MiB if the key of a local user is in it",
+)
 
-DOORS: dict[str, Door] = {}
+DOORS: dict[str, Door] = {row.name: row for row in (CLEAR,)}
 """All doors, by name."""
