@@ -64,5 +64,21 @@ CLEAR = Door(
     beyond="it is refused before it is decoded; up to 4 MiB if the key of a local user is in it",
 )
 
-DOORS: dict[str, Door] = {row.name: row for row in (CLEAR,)}
+SIGN_INS = Door(
+    name="sign-ins",
+    title="sign-ins of minions on port 4506, which wait for two threads of RSA",
+    who="anybody who can connect",
+    opened=(),
+    request=64 * KIB,
+    per_kib=250,
+    per_request=1000,
+    turn=5.0,
+    memory=256 * KIB,
+    memory_all=192 * MIB,
+    holds=60,
+    beyond="refused; 20 000 of unknown minions wait, and those above 4 KiB share 32 MiB; who has "
+    "an accepted key goes first",
+)
+
+DOORS: dict[str, Door] = {row.name: row for row in (CLEAR, SIGN_INS)}
 """All doors, by name."""

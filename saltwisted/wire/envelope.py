@@ -65,10 +65,12 @@ class ClearRequest:
     A request that anybody may have written.
 
     @ivar load: decoded, text guessed.
+    @ivar size: bytes of the frame that it came in.
     """
 
     load: dict[Any, Any] = field(repr=False)
     version: int = 0
+    size: int = field(default=0, eq=False)
 
 
 @frozen
@@ -119,9 +121,10 @@ def request_at_once(frame: bytes | memoryview) -> Request | None:
     @raises WireError: not a request; Salt answers L{BAD_LOAD}.
     """
     if len(frame) <= QUICK:
-        return _request(unpack_raw(frame if frame.__class__ is bytes else bytes(frame)), guess)
+        data = frame if frame.__class__ is bytes else bytes(frame)
+        return _request(unpack_raw(data), len(data), guess)
     outer = _large_sealed(memoryview(frame))
-    return _request(outer, guess) if outer and outer.get(b"enc") == b"aes" else None
+    return _request(outer, 0, guess) if outer and outer.get(b"enc") == b"aes" else None
 
 
 def request_steps(
@@ -133,10 +136,10 @@ def request_steps(
     @raises WireError: not a request, or beyond the bounds.
     """
     outer = yield from unpacking_raw(bytes(frame), bounds)
-    request = _request(outer, lambda load: load)
+    request = _request(outer, len(frame), lambda load: load)
     if isinstance(request, ClearRequest):
         load = yield from guessing(request.load)
-        return ClearRequest(load, request.version)
+        return ClearRequest(load, request.version, request.size)
     return request
 
 
@@ -152,10 +155,11 @@ def decode_request(frame: bytes | memoryview) -> Request:
     return request
 
 
-def _request(request: Any, text: Callable[[Any], Any]) -> Request:
+def _request(request: Any, size: int, text: Callable[[Any], Any]) -> Request:
     """
     What the outer map says.
 
+    @param size: bytes of the frame.
     @param text: guesses what in the load of a clear request is text.
     """
     if request.__class__ is not dict:
@@ -183,7 +187,7 @@ def _request(request: Any, text: Callable[[Any], Any]) -> Request:
     if enc == b"clear":
         if load.__class__ is not dict:
             raise WireError("load")
-        return ClearRequest(text(load), version)
+        return ClearRequest(text(load), version, size)
     raise WireError("enc")
 
 
