@@ -180,7 +180,7 @@ def judge(
 
 
 def silences(status: Mapping[str, Any]) -> list[str]:
-    """How often callbacks kept everybody waiting for over a quarter of a second, and the last."""
+    """How often everybody had to wait for over a quarter of a second, and the last time."""
     latency = status.get("latency") or {}
     if not latency.get("silences"):
         return []

@@ -8,10 +8,12 @@ while it rests, because such wake-ups were most of what a resting daemon cost. T
 callback is the thread's own (L{time.thread_time}, so a busy neighbour does not count). It is
 measured around every descriptor and every batch of timers that the reactor serves.
 
-A callback of over a quarter of a second is a silence (L{saltwisted.transports.silence}). The alarm
-that takes its stack is set by the meter's own timer while the reactor works, ten times a second,
-so it never comes while the reactor waits for descriptors. While the reactor rests, which makes few
-turns, each of them sets the alarm, and its end takes it off: nothing wakes up for it.
+A turn of over a quarter of a second is a silence (L{saltwisted.transports.silence}): one callback
+that took so long, or many. A turn begins when the reactor has waited, and ends before it waits
+again. The alarm that takes the stack is set by the meter's own timer while the reactor works, ten
+times a second, so it never comes while the reactor waits for descriptors. While the reactor rests,
+which makes few turns, each of them sets the alarm, and its end takes it off: nothing wakes up for
+it.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from saltwisted.transports.silence import SILENCE, NoWatch, Silences, Watch
+from saltwisted.transports.silence import NO_TURN, SILENCE, NoWatch, Silences, Turn, Watch
 from saltwisted.transports.ticks import next_tick
 
 PERIOD = 0.1
@@ -44,12 +46,12 @@ class LatencyMeter:
     @ivar busy_max: the most CPU time that one callback used, in seconds.
     @ivar busy_long: how many callbacks used more than L{LONG}.
     @ivar busy_who: the kind of the callback that used the most.
-    @ivar silences: callbacks that took so long that everybody had to wait.
+    @ivar silences: turns that took so long that everybody had to wait.
     """
 
     def __init__(self, reactor: Any, watch: Watch | None = None) -> None:
         """
-        @param watch: takes the stacks of callbacks that take too long; none are taken by default.
+        @param watch: takes the stacks of turns that take too long; none are taken by default.
         """
         self._reactor = reactor
         self._watch = watch or NoWatch()
@@ -61,6 +63,7 @@ class LatencyMeter:
         self._worst = [0.0, 0.0]
         self._watches: list[Any] = []
         self._used = 0.0
+        self._turn = NO_TURN
         self.late_max = 0.0
         self.busy_max = 0.0
         self.busy_long = 0
@@ -71,6 +74,7 @@ class LatencyMeter:
         self._turned = self._reactor.seconds()
         # What is used before the first callback is not that one's: other parts of the daemon start
         self._used = -1.0
+        self._turn = NO_TURN
         self._timer = self._reactor.callLater(PERIOD, self._tick)
         self._instrument()
         if self._watches:
@@ -121,11 +125,9 @@ class LatencyMeter:
     def _work(self) -> None:
         """A descriptor is about to be served."""
         self._served += 1
-        if self._rests:
-            self._watch.arm()
-            if self._served > LITTLE:
-                self._rests = False
-                self._timer.reset(PERIOD)
+        if self._rests and self._served > LITTLE:
+            self._rests = False
+            self._timer.reset(PERIOD)
 
     @property
     def late_recent(self) -> float:
@@ -146,8 +148,6 @@ class LatencyMeter:
 
     def _first(self) -> None:
         """The timers are about to run: how late is the first of them."""
-        if self._rests:
-            self._watch.arm()
         waiting = getattr(self._reactor, "_pendingTimedCalls", None)
         if waiting and not waiting[0].cancelled:
             late = self._reactor.seconds() - waiting[0].getTime()
@@ -166,6 +166,10 @@ class LatencyMeter:
             if begins or self._used < 0:
                 self._used = clock()
             began = wall()
+            if self._turn is NO_TURN:
+                self._turn = Turn(began, self._used)
+                if self._rests:
+                    self._watch.arm()
             try:
                 return original(*args)
             finally:
@@ -178,13 +182,23 @@ class LatencyMeter:
                     self.busy_who = type(args[0]).__name__ if args else name
                 if used > LONG:
                     self.busy_long += 1
-                if wall() - began > SILENCE and self._timer is not None:
-                    who = type(args[0]).__name__ if args else name
-                    self.silences.ended(who, wall() - began, used, began)
-                if begins and self._rests:
-                    self._watch.disarm()
+                ended, turn = wall(), self._turn
+                turn.calls += 1
+                if ended - began > turn.longest:
+                    turn.longest = ended - began
+                    turn.who = type(args[0]).__name__ if args else name
+                if begins:
+                    self._end(ended, now)
 
         return timed
+
+    def _end(self, now: float, used: float) -> None:
+        """The reactor is about to wait for descriptors."""
+        turn, self._turn = self._turn, NO_TURN
+        if now - turn.began > SILENCE and self._timer is not None:
+            self.silences.ended(turn, now - turn.began, used - turn.used)
+        if self._rests:
+            self._watch.disarm()
 
     def figures(self) -> dict[str, Any]:
         """What was measured, in milliseconds."""

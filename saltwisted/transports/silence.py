@@ -1,15 +1,17 @@
 """
-Silences of the reactor: callbacks that took so long that everybody had to wait.
+Silences of the reactor: turns that took so long that everybody had to wait.
 
-While a callback runs, no timer of the reactor fires; and while it is one call of C code that holds
-the interpreter's lock, no other thread runs either. So an alarm of the kernel (C{setitimer})
-interrupts it, and the handler of C{faulthandler}, which is C and asks for no lock, writes the stack
-to a file in memory. The handler runs in the interrupted thread itself, whose frames stand still
-meanwhile; C{dump_traceback_later} would read them from another thread, and start one each time (28
-microseconds instead of half of one). The kernel gives the alarm to no child.
+In one turn the reactor calls all whose descriptors are ready, and then all whose timers are due. It
+may be one callback that takes long, or many that do not take so long each. While a callback runs,
+no timer fires; and while it is one call of C code that holds the interpreter's lock, no other
+thread runs either. So an alarm of the kernel (C{setitimer}) interrupts it, and the handler of
+C{faulthandler}, which is C and asks for no lock, writes the stack to a file in memory. The handler
+runs in the interrupted thread itself, whose frames stand still meanwhile; C{dump_traceback_later}
+would read them from another thread, and start one each time (28 microseconds instead of half of
+one). The kernel gives the alarm to no child.
 
-What is found is judged when the callback has ended. A process that was stopped, or got no
-processor, is no fault of the callback that ran at that time.
+What is found is judged when the turn has ended. A process that was stopped, or got no processor, is
+no fault of the callback that ran at that time.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from typing import Any, NamedTuple, Protocol
 from twisted.logger import Logger
 
 SILENCE = 0.25
-"""Seconds that no callback may take."""
+"""Seconds that no turn may take."""
 ROUGHLY = 0.1
 """Seconds by which an alarm may be late in a process that runs."""
 TICK = 0.01
@@ -44,6 +46,31 @@ _FRAME = re.compile(r'^  File "(.*)", line (\d+|\?\?\?) in (.*)$', re.M)
 _OURS = "saltwisted/"
 
 
+class Turn:
+    """
+    A turn of the reactor.
+
+    @ivar began: when, by C{time.monotonic}.
+    @ivar used: the CPU that the thread had used then.
+    @ivar calls: how many callbacks there were so far.
+    @ivar longest: the longest of them, in seconds.
+    @ivar who: its kind.
+    """
+
+    __slots__ = ("began", "calls", "longest", "used", "who")
+
+    def __init__(self, began: float, used: float) -> None:
+        self.began = began
+        self.used = used
+        self.calls = 0
+        self.longest = 0.0
+        self.who = ""
+
+
+NO_TURN = Turn(0.0, 0.0)
+"""The reactor waits."""
+
+
 class Stack(NamedTuple):
     """
     @ivar text: what C{faulthandler} wrote; empty if the alarm did not come.
@@ -58,7 +85,7 @@ NOTHING = Stack("", 0.0)
 
 
 class Watch(Protocol):
-    """Whoever takes the stack of a callback that takes too long. Reactor thread only."""
+    """Whoever takes the stack of a turn that takes too long. Reactor thread only."""
 
     def start(self) -> None:
         """Be ready."""
@@ -185,8 +212,8 @@ class AlarmWatch:
 
 class Verdict(NamedTuple):
     """
-    @ivar seconds: how long the reactor stood still because of a callback; 0 if not because of it.
-    @ivar why: what the callback did meanwhile.
+    @ivar seconds: how long the reactor stood still because of its callbacks; 0 if not of them.
+    @ivar why: what they did meanwhile.
     """
 
     seconds: float
@@ -195,15 +222,15 @@ class Verdict(NamedTuple):
 
 def judge(took: float, used: float, starved: float, late: float | None) -> Verdict:
     """
-    Whether a callback is to blame for a silence, and for how much of it.
+    Whether callbacks are to blame for a silence, and for how much of it.
 
     Who used the processor for most of the time worked. Who used little waited for something, if
     the alarm came in time: then the process could have run. Else it was stopped, or the machine
     had no processor for it.
 
-    @param took: seconds from its beginning to its end.
-    @param used: seconds of CPU of its thread.
-    @param starved: seconds in which its thread was ready to run and did not.
+    @param took: seconds from the turn's beginning to its end.
+    @param used: seconds of CPU of the reactor's thread.
+    @param starved: seconds in which that was ready to run and did not.
     @param late: how many seconds too late the alarm came; C{None} if none did.
     """
     if used * 2 >= took:
@@ -241,7 +268,7 @@ class Silences:
 
     @ivar count: how many there were.
     @ivar longest: the longest, in seconds.
-    @ivar last: the last one: when it ended, how long it was, which callback, and where.
+    @ivar last: the last one: when it ended, how long it was, which callback took longest, where.
     """
 
     log = Logger()
@@ -255,11 +282,11 @@ class Silences:
         self.longest = 0.0
         self.last: dict[str, Any] = {}
 
-    def ended(self, who: str, took: float, used: float, began: float) -> None:
+    def ended(self, turn: Turn, took: float, used: float) -> None:
         """
-        A callback that took too long has ended.
+        A turn that took too long has ended.
 
-        @param began: when, by C{time.monotonic}.
+        @param used: seconds of CPU.
         """
         now = self._now()
         stack = self.watch.take()
@@ -274,25 +301,32 @@ class Silences:
         seconds, why = judge(took, used, starved, late)
         if not seconds:
             self.log.debug(
-                "{who} took {took:.2f} s and used {used:.2f} s of CPU: {why}",
-                who=who, took=took, used=used, why=why,
+                "a turn took {took:.2f} s, and {used:.2f} s of CPU: {why}",
+                took=took, used=used, why=why,
             )  # fmt: skip
             return
         frames = frames_of(stack.text)
         where = next((each for each in frames if each.startswith(_OURS)), "".join(frames[:1]))
         self.count += 1
         self.longest = max(self.longest, seconds)
-        self.last = {"at": round(now, 1), "ms": round(seconds * 1000), "who": who, "where": where}
-        ended = began + took
+        self.last = {
+            "at": round(now, 1),
+            "ms": round(seconds * 1000),
+            "callbacks": turn.calls,
+            "who": turn.who,
+            "where": where,
+        }
+        ended = turn.began + took
         if ended - self._said < SELDOM:
             self._unsaid += 1
             return
         self._said, unsaid, self._unsaid = ended, self._unsaid, 0
         self.log.warn(
-            "the reactor stood still for {seconds:.2f} s in {who}: {why}; {used:.2f} s of CPU, "
-            "{count} such since the start, {unsaid} of them not logged since the last line; "
-            "innermost first: {stack}",
-            seconds=seconds, who=who, why=why, used=used, count=self.count, unsaid=unsaid,
+            "the reactor stood still for {seconds:.2f} s: {why}, {used:.2f} s of CPU in {calls} "
+            "callbacks, the longest {longest:.2f} s in {who}; {count} such since the start, "
+            "{unsaid} of them not logged since the last line; innermost first: {stack}",
+            seconds=seconds, why=why, used=used, calls=turn.calls, longest=turn.longest,
+            who=turn.who, count=self.count, unsaid=unsaid,
             stack=" < ".join(frames[:SHOWN]) or "(no stack)",
         )  # fmt: skip
 

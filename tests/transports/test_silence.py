@@ -64,7 +64,7 @@ class Reader:
         return "pipe"
     def doRead(self):
         sum(range(count))
-        reactor.callLater(0, ended)
+        reactor.callLater(0.01, ended)
     def connectionLost(self, reason):
         pass
 
@@ -208,6 +208,8 @@ class SilenceTests(SynchronousTestCase):
                 self.watch.stack = Stack(DUMP, 1e9 + began + SILENCE)
 
         self.reactor._doReadOrWrite(callback)
+        self.reactor.runUntilCurrent()
+        self.reactor.runUntilCurrent()
 
     def test_said(self) -> None:
         """It is counted, and logged with the kind of callback and its stack."""
@@ -223,10 +225,39 @@ class SilenceTests(SynchronousTestCase):
             {
                 "at": 1e9 + 1001.8,
                 "ms": 1800,
+                "callbacks": 2,
                 "who": "function",
                 "where": "saltwisted/wire/msgpack.py:40 unpack",
             },
         )
+
+    def test_many(self) -> None:
+        """A turn of many callbacks is as long as all of them: nobody else was served meanwhile."""
+
+        def callback() -> None:
+            self.at["monotonic"] += 0.1
+            self.at["thread_time"] += 0.1
+
+        for _ in range(60):
+            self.reactor._doReadOrWrite(callback)
+        self.assertEqual(self.lines(), [])
+        self.reactor.runUntilCurrent()
+
+        (line,) = self.lines()
+        self.assertEqual(round(line["seconds"], 3), 6.0)
+        self.assertEqual((line["calls"], round(line["longest"], 3)), (61, 0.1))
+        self.reactor.runUntilCurrent()
+        self.assertEqual(self.meter.figures()["silences"], 1)
+
+    def test_waiting(self) -> None:
+        """That the reactor waits from one turn to the next is no silence."""
+        for _ in range(3):
+            self.at["monotonic"] += 5
+            self.work(0.01, 0.01)
+            self.at["monotonic"] += 5
+            self.reactor.runUntilCurrent()
+
+        self.assertEqual(self.meter.figures()["silences"], 0)
 
     def test_short(self) -> None:
         """What takes a quarter of a second, or less, is none."""
@@ -253,6 +284,7 @@ class SilenceTests(SynchronousTestCase):
             self.watch.stack = Stack(DUMP, 1e9 + self.at["monotonic"])
 
         self.reactor._doReadOrWrite(callback)
+        self.reactor.runUntilCurrent()
 
         self.assertEqual((self.lines(), self.meter.figures()["silences"]), ([], 0))
 
@@ -265,6 +297,7 @@ class SilenceTests(SynchronousTestCase):
             self.at["thread_time"] += 1
 
         self.reactor._doReadOrWrite(callback)
+        self.reactor.runUntilCurrent()
 
         (line,) = self.lines()
         self.assertEqual(line["stack"], "(no stack)")
@@ -279,6 +312,7 @@ class SilenceTests(SynchronousTestCase):
             self.at["thread_time"] += 1
 
         self.reactor._doReadOrWrite(callback)
+        self.reactor.runUntilCurrent()
 
         (line,) = self.lines()
         self.assertEqual(line["stack"].count(" < "), SHOWN - 1)
@@ -294,14 +328,14 @@ class SilenceTests(SynchronousTestCase):
         self.assertEqual(self.watch.done, ["start", "arm", "arm", "arm"])
 
     def test_armed_at_rest(self) -> None:
-        """A reactor that rests sets it for each callback, and off before it waits again."""
+        """A reactor that rests sets it in each turn, and off before it waits again."""
         self.reactor.advance(PERIOD)
         del self.watch.done[:]
         self.reactor.runUntilCurrent()
         self.assertEqual(self.watch.done, ["arm", "disarm"])
         self.reactor._doReadOrWrite(lambda: None)
         self.reactor.runUntilCurrent()
-        self.assertEqual(self.watch.done, ["arm", "disarm", "arm", "arm", "disarm"])
+        self.assertEqual(self.watch.done, ["arm", "disarm"] * 2)
 
     def test_to_rest(self) -> None:
         """The turn in which it begins to rest ends with the alarm off: to wait is no silence."""
@@ -315,7 +349,7 @@ class SilenceTests(SynchronousTestCase):
         self.assertEqual(self.watch.done, ["start", "arm", "disarm"])
 
     def test_stop(self) -> None:
-        """The callback that stops the meter is no silence in service; the watch is stopped."""
+        """The turn that stops the meter is no silence in service; the watch is stopped."""
 
         def callback() -> None:
             self.at["monotonic"] += 2
@@ -323,6 +357,7 @@ class SilenceTests(SynchronousTestCase):
             self.meter.stopService()
 
         self.reactor._doReadOrWrite(callback)
+        self.reactor.runUntilCurrent()
 
         self.assertEqual((self.watch.done[-1], self.lines()), ("stop", []))
 
@@ -404,7 +439,7 @@ class AlarmTests(SynchronousTestCase):
         )  # fmt: skip
 
         (line,) = (text for text in done.stdout.splitlines() if "stood still" in text)
-        self.assertIn("in runUntilCurrent: it worked", line)
+        self.assertIn("in runUntilCurrent; 1 such", line)
         self.assertIn("innermost first: <string>:15 held_by_c <", line)
         (found,) = (json.loads(t) for t in done.stdout.splitlines() if t.startswith("{"))
         self.assertEqual((found["silences"], found["silence_last"]["who"]), (2, "Reader"))

@@ -106,7 +106,7 @@ def _reactor(latency: Mapping[str, Any]) -> Iterator[Family]:
     yield single(
         "saltwisted_reactor_silences_total",
         COUNTER,
-        "Callbacks of over 250 ms, during which nobody was answered",
+        "Turns of over 250 ms, during which nobody else was answered",
         latency["silences"],
     )
 
