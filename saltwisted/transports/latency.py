@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from saltwisted.transports.silence import NO_TURN, SILENCE, NoWatch, Silences, Turn, Watch
+from saltwisted.transports.silence import BRIEF, SILENCE, NoWatch, Silences, Turn, Watch
 from saltwisted.transports.ticks import next_tick
 
 PERIOD = 0.1
@@ -63,7 +63,7 @@ class LatencyMeter:
         self._worst = [0.0, 0.0]
         self._watches: list[Any] = []
         self._used = 0.0
-        self._turn = NO_TURN
+        self._turn = Turn()
         self.late_max = 0.0
         self.busy_max = 0.0
         self.busy_long = 0
@@ -74,7 +74,7 @@ class LatencyMeter:
         self._turned = self._reactor.seconds()
         # What is used before the first callback is not that one's: other parts of the daemon start
         self._used = -1.0
-        self._turn = NO_TURN
+        self._turn = Turn()
         self._timer = self._reactor.callLater(PERIOD, self._tick)
         self._instrument()
         if self._watches:
@@ -166,8 +166,9 @@ class LatencyMeter:
             if begins or self._used < 0:
                 self._used = clock()
             began = wall()
-            if self._turn is NO_TURN:
-                self._turn = Turn(began, self._used)
+            turn = self._turn
+            if not turn.calls:
+                turn.began, turn.used = began, self._used
                 if self._rests:
                     self._watch.arm()
             try:
@@ -182,23 +183,19 @@ class LatencyMeter:
                     self.busy_who = type(args[0]).__name__ if args else name
                 if used > LONG:
                     self.busy_long += 1
-                ended, turn = wall(), self._turn
+                ended = wall()
                 turn.calls += 1
                 if ended - began > turn.longest:
                     turn.longest = ended - began
                     turn.who = type(args[0]).__name__ if args else name
                 if begins:
-                    self._end(ended, now)
+                    if ended - turn.began > SILENCE and self._timer is not None:
+                        self.silences.ended(turn, ended - turn.began, now - turn.used)
+                    if self._rests:
+                        self._watch.disarm()
+                    turn.calls, turn.longest = 0, BRIEF
 
         return timed
-
-    def _end(self, now: float, used: float) -> None:
-        """The reactor is about to wait for descriptors."""
-        turn, self._turn = self._turn, NO_TURN
-        if now - turn.began > SILENCE and self._timer is not None:
-            self.silences.ended(turn, now - turn.began, used - turn.used)
-        if self._rests:
-            self._watch.disarm()
 
     def figures(self) -> dict[str, Any]:
         """What was measured, in milliseconds."""

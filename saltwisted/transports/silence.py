@@ -29,6 +29,8 @@ from twisted.logger import Logger
 
 SILENCE = 0.25
 """Seconds that no turn may take."""
+BRIEF = 0.001
+"""Seconds of a callback that is not worth a name."""
 ROUGHLY = 0.1
 """Seconds by which an alarm may be late in a process that runs."""
 TICK = 0.01
@@ -48,27 +50,22 @@ _OURS = "saltwisted/"
 
 class Turn:
     """
-    A turn of the reactor.
+    The turn of the reactor that goes on; the same object each time, since there are thousands.
 
     @ivar began: when, by C{time.monotonic}.
     @ivar used: the CPU that the thread had used then.
-    @ivar calls: how many callbacks there were so far.
-    @ivar longest: the longest of them, in seconds.
+    @ivar calls: how many callbacks there were so far; 0 while the reactor waits.
+    @ivar longest: the longest of them that took more than L{BRIEF}, in seconds.
     @ivar who: its kind.
     """
 
     __slots__ = ("began", "calls", "longest", "used", "who")
 
-    def __init__(self, began: float, used: float) -> None:
-        self.began = began
-        self.used = used
+    def __init__(self) -> None:
+        self.began = self.used = 0.0
         self.calls = 0
-        self.longest = 0.0
+        self.longest = BRIEF
         self.who = ""
-
-
-NO_TURN = Turn(0.0, 0.0)
-"""The reactor waits."""
 
 
 class Stack(NamedTuple):
@@ -305,6 +302,7 @@ class Silences:
                 took=took, used=used, why=why,
             )  # fmt: skip
             return
+        who = turn.who if turn.longest > BRIEF else "each of many"
         frames = frames_of(stack.text)
         where = next((each for each in frames if each.startswith(_OURS)), "".join(frames[:1]))
         self.count += 1
@@ -313,7 +311,7 @@ class Silences:
             "at": round(now, 1),
             "ms": round(seconds * 1000),
             "callbacks": turn.calls,
-            "who": turn.who,
+            "who": who,
             "where": where,
         }
         ended = turn.began + took
@@ -326,7 +324,7 @@ class Silences:
             "callbacks, the longest {longest:.2f} s in {who}; {count} such since the start, "
             "{unsaid} of them not logged since the last line; innermost first: {stack}",
             seconds=seconds, why=why, used=used, calls=turn.calls, longest=turn.longest,
-            who=turn.who, count=self.count, unsaid=unsaid,
+            who=who, count=self.count, unsaid=unsaid,
             stack=" < ".join(frames[:SHOWN]) or "(no stack)",
         )  # fmt: skip
 

@@ -32,7 +32,7 @@ from saltwisted.wire.frames import FrameReader, wrap_frame
 from saltwisted.wire.msgpack import pack, unpack
 from tests.attack.fleet import WireMinion
 from tests.bench.httpload import LOGIN, Client
-from tests.doors.shapes import array, crowded, mapping, times
+from tests.doors.shapes import alike_times, array, crowded, mapping
 
 MIB = 1024 * 1024
 EACH = 0.25
@@ -41,7 +41,7 @@ PING = 0.005
 LOST = 60.0
 """Seconds after which nobody waits any more."""
 GREETING = b"\xff" + b"\0" * 8 + b"\x7f\x03\x01NULL" + b"\0" * 48
-READY = b"\x04\x19\x05READY\x0bSocket-Type\x00\x00\x00\x06DEALER"
+READY = b"\x04\x1c\x05READY\x0bSocket-Type\x00\x00\x00\x06DEALER"
 UNFINISHED = 20 * MIB
 
 
@@ -282,7 +282,7 @@ def integers(options: argparse.Namespace) -> Iterator[Any]:
 
 def equal_times(options: argparse.Namespace) -> Iterator[Any]:
     """C: a map of 24 000 times of equal hashes at the control socket, 384 KB."""
-    frame = b"\x83\xa2id\x01\xa2op\xa6status\xa4args" + mapping(times(24_000))
+    frame = b"\x83\xa2id\x01\xa2op\xa6status\xa4args" + mapping(list(alike_times(24_000)))
     stream = socket.socket(socket.AF_UNIX)
     stream.connect(options.socket)
     yield
@@ -341,13 +341,13 @@ def long_paths(options: argparse.Namespace) -> Iterator[Any]:
 
 def cookies(options: argparse.Namespace) -> Iterator[Any]:
     """E: sixty requests whose cookies C{http.cookies} takes long for."""
-    value = b"Cookie: " + b'a="' + b"\\" * 15000
+    value = b'Cookie: session_id="' + b"\\" * 8000 + b'"'
     one = b"GET /jobs HTTP/1.1\r\nHost: a\r\nConnection: close\r\n" + value + b"\r\n\r\n"
     yield from _http(options, [one] * 60)
 
 
 def many_events(options: argparse.Namespace) -> Iterator[Any]:
-    """G: an accepted minion fires 2.1 MB of events in one request."""
+    """G: an accepted minion fires 2.1 MB of events in one request; they have reactions, or none."""
     with zmq.Context() as context:
         minion = WireMinion(context, options.port, "flood")
         minion.sign_in(60)
@@ -450,6 +450,7 @@ ATTACKS: dict[str, Attack] = {
     "E": long_paths,
     "E-cookies": cookies,
     "G": many_events,
+    "G-reacting": many_events,
     "I": half_bodies,
     "J": deaf,
     "L": endless_batch,

@@ -249,6 +249,21 @@ class SilenceTests(SynchronousTestCase):
         self.reactor.runUntilCurrent()
         self.assertEqual(self.meter.figures()["silences"], 1)
 
+    def test_short_ones(self) -> None:
+        """Where each callback was short, none is named, nor the one of an earlier turn."""
+        self.work(0.1, 0.1)
+        for _ in range(600):
+            self.reactor._doReadOrWrite(lambda: self.pass_by(0.0009))
+        self.reactor.runUntilCurrent()
+
+        (line,) = self.lines()
+        self.assertEqual((line["calls"], line["who"]), (601, "each of many"))
+
+    def pass_by(self, seconds: float) -> None:
+        """Work."""
+        for name in self.at:
+            self.at[name] += seconds
+
     def test_waiting(self) -> None:
         """That the reactor waits from one turn to the next is no silence."""
         for _ in range(3):
