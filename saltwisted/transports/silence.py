@@ -321,8 +321,8 @@ class Silences:
         self._said, unsaid, self._unsaid = ended, self._unsaid, 0
         self.log.warn(
             "the reactor stood still for {seconds:.2f} s: {why}, {used:.2f} s of CPU in {calls} "
-            "callbacks, the longest {longest:.2f} s in {who}; {count} such since the start, "
-            "{unsaid} of them not logged since the last line; innermost first: {stack}",
+            "callbacks, the longest {longest:.2f} s by the clock in {who}; {count} such since the "
+            "start, {unsaid} of them not logged since the last line; innermost first: {stack}",
             seconds=seconds, why=why, used=used, calls=turn.calls, longest=turn.longest,
             who=who, count=self.count, unsaid=unsaid,
             stack=" < ".join(frames[:SHOWN]) or "(no stack)",

@@ -142,9 +142,10 @@ class Doors:
         until("the attack", lambda: len(attacker.lines) > 1, self.options.patience + 30)
         said = json.loads(attacker.lines[1])["sent"]
         time.sleep(max(QUIET, self.options.hold))
-        used = cpu_seconds(pid) - used
         held, peak = memory(pid)
+        # It answers when it is no longer silent
         late = self.latency()
+        used = cpu_seconds(pid) - used
         ended = time.monotonic()
         finish(attacker)
         time.sleep(QUIET)

@@ -294,8 +294,12 @@ def equal_times(options: argparse.Namespace) -> Iterator[Any]:
     yield "cut off"
 
 
-def _http(options: argparse.Namespace, requests: list[bytes]) -> Iterator[Any]:
-    """Each on a connection of its own, all at once; everything is read."""
+def _http(options: argparse.Namespace, requests: list[bytes], each: int = 1) -> Iterator[Any]:
+    """
+    Each on a connection of its own, all at once; everything is read.
+
+    @param each: how many answers each is to have.
+    """
     yield
     open_ = {}
     for data in requests:
@@ -305,7 +309,8 @@ def _http(options: argparse.Namespace, requests: list[bytes]) -> Iterator[Any]:
     statuses: Counter[str] = Counter()
     end = time.monotonic() + options.patience
     last = time.monotonic()
-    while open_ and time.monotonic() < end and time.monotonic() - last < 5:
+    wanted = each * len(requests)
+    while open_ and sum(statuses.values()) < wanted and time.monotonic() < min(end, last + 40):
         reading, writing, _ = select.select(open_, [s for s, data in open_.items() if data], [], 1)
         for stream in writing:
             with contextlib.suppress(BlockingIOError):
@@ -330,7 +335,8 @@ def _http(options: argparse.Namespace, requests: list[bytes]) -> Iterator[Any]:
 def pipelined(options: argparse.Namespace) -> Iterator[Any]:
     """D: 20 connections, each with 64 KiB of requests in a row."""
     one = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
-    yield from _http(options, [one * (65536 // len(one))] * 20)
+    count = 65536 // len(one)
+    yield from _http(options, [one * count] * 20, count)
 
 
 def long_paths(options: argparse.Namespace) -> Iterator[Any]:

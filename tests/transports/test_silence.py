@@ -454,7 +454,7 @@ class AlarmTests(SynchronousTestCase):
         )  # fmt: skip
 
         (line,) = (text for text in done.stdout.splitlines() if "stood still" in text)
-        self.assertIn("in runUntilCurrent; 1 such", line)
+        self.assertIn("by the clock in runUntilCurrent; 1 such", line)
         self.assertIn("innermost first: <string>:15 held_by_c <", line)
         (found,) = (json.loads(t) for t in done.stdout.splitlines() if t.startswith("{"))
         self.assertEqual((found["silences"], found["silence_last"]["who"]), (2, "Reader"))
