@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from saltwisted.cli import automation, console, options
@@ -144,6 +145,7 @@ def judge(
         code = DEGRADED
         why.append(f"{name}: {problem}")
     why += automation.lines(status.get("reactor") or {})
+    why += silences(status)
     claims = status.get("claims") or {}
     if claims.get("problem"):
         why.append(f"nothing is done here that is to be done once: {claims['problem']}")
@@ -175,6 +177,21 @@ def judge(
             code = DEGRADED
         why.append(finding.text)
     return code, why
+
+
+def silences(status: Mapping[str, Any]) -> list[str]:
+    """How often everybody had to wait for over a quarter of a second, and the last time."""
+    latency = status.get("latency") or {}
+    if not latency.get("silences"):
+        return []
+    last = latency.get("silence_last") or {}
+    at = datetime.fromtimestamp(float(last.get("at") or 0)).astimezone().isoformat(" ", "seconds")
+    where = ", ".join(str(last[key]) for key in ("who", "where") if last.get(key))
+    return [
+        f"its reactor stood still {counted(int(latency['silences']), 'time')}, for "
+        f"{latency['silence_max_ms'] / 1000:.2f} s at worst; the last time was {at}, for "
+        f"{int(last.get('ms') or 0) / 1000:.2f} s, in {where}; the log has its stack"
+    ]
 
 
 def of_schedule(schedule: Mapping[str, Any]) -> tuple[bool, list[str]]:
@@ -221,7 +238,7 @@ def judge_minion(status: Mapping[str, Any]) -> tuple[int, list[str]]:
     """A minion serves when it has a master; one of several that is away is a gap."""
     masters = status.get("masters") or []
     up = [row for row in masters if row.get("state") == "up"]
-    why = [_who(status)]
+    why = [_who(status), *silences(status)]
     if status.get("master_type") == "disable":
         # It was told to be alone: it runs its schedule, and nothing is missing
         return SERVING, [*why, "it has no master: master_type is disable"]

@@ -76,6 +76,7 @@ from saltwisted.transports.deferreds import let_go
 from saltwisted.transports.ipc import ControlServer
 from saltwisted.transports.latency import LatencyMeter
 from saltwisted.transports.localdoor import Behind, Doorway, LocalDoor
+from saltwisted.transports.silence import AlarmWatch
 from saltwisted.wire.publication import topic_of
 from saltwisted.worker.process.configio import load_from_disk
 
@@ -180,7 +181,7 @@ class Master:
         self.git = self._git(seams)
         self.pause = Pause(seams.schedule, stores.now)
         self.ctx = self._context(seams)
-        self.meter = LatencyMeter(reactor)
+        self.meter = LatencyMeter(reactor, AlarmWatch())
         self.reacting = Reactor(self.ctx, stores.warm, self.pause)
         self.requests = Requests(self.ctx, sealed_commands(), clear_commands())
         self.ports = ports_of(reactor, config, self.requests, self.ctx)

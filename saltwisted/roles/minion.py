@@ -59,6 +59,7 @@ from saltwisted.transports.ipc import ControlServer
 from saltwisted.transports.latency import LatencyMeter
 from saltwisted.transports.lookups import LookUps
 from saltwisted.transports.reasons import why
+from saltwisted.transports.silence import AlarmWatch
 from saltwisted.transports.threads import Threads
 from saltwisted.transports.workers import WarmPool
 from saltwisted.transports.zeromq.fairness import ZeroMQ
@@ -434,7 +435,7 @@ class MinionRole:
         self.later = Later([self.scheduler, self._mine()], before_connect)
         self.control = self._control()
         self.server = ControlServer(reactor, self.control.handle, self.socket)
-        self.meter = LatencyMeter(reactor)
+        self.meter = LatencyMeter(reactor, AlarmWatch())
         self.startup = self.minion.startup_job()
         self.parts: list[Any] = [
             self.warm,

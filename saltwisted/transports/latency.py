@@ -7,6 +7,13 @@ meter has one of its own: it fires ten times a second while the reactor works, a
 while it rests, because such wake-ups were most of what a resting daemon cost. The CPU time of one
 callback is the thread's own (L{time.thread_time}, so a busy neighbour does not count). It is
 measured around every descriptor and every batch of timers that the reactor serves.
+
+A turn of over a quarter of a second is a silence (L{saltwisted.transports.silence}): one callback
+that took so long, or many. A turn begins when the reactor has waited, and ends before it waits
+again. The alarm that takes the stack is set by the meter's own timer while the reactor works, ten
+times a second, so it never comes while the reactor waits for descriptors. While the reactor rests,
+which makes few turns, each of them sets the alarm, and its end takes it off: nothing wakes up for
+it.
 """
 
 from __future__ import annotations
@@ -15,6 +22,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from saltwisted.transports.silence import BRIEF, SILENCE, NoWatch, Silences, Turn, Watch
 from saltwisted.transports.ticks import next_tick
 
 PERIOD = 0.1
@@ -38,10 +46,16 @@ class LatencyMeter:
     @ivar busy_max: the most CPU time that one callback used, in seconds.
     @ivar busy_long: how many callbacks used more than L{LONG}.
     @ivar busy_who: the kind of the callback that used the most.
+    @ivar silences: turns that took so long that everybody had to wait.
     """
 
-    def __init__(self, reactor: Any) -> None:
+    def __init__(self, reactor: Any, watch: Watch | None = None) -> None:
+        """
+        @param watch: takes the stacks of turns that take too long; none are taken by default.
+        """
         self._reactor = reactor
+        self._watch = watch or NoWatch()
+        self.silences = Silences(self._watch)
         self._timer: Any = None
         self._rests = False
         self._served = 0
@@ -49,6 +63,7 @@ class LatencyMeter:
         self._worst = [0.0, 0.0]
         self._watches: list[Any] = []
         self._used = 0.0
+        self._turn = Turn()
         self.late_max = 0.0
         self.busy_max = 0.0
         self.busy_long = 0
@@ -59,8 +74,11 @@ class LatencyMeter:
         self._turned = self._reactor.seconds()
         # What is used before the first callback is not that one's: other parts of the daemon start
         self._used = -1.0
+        self._turn = Turn()
         self._timer = self._reactor.callLater(PERIOD, self._tick)
         self._instrument()
+        if self._watches:
+            self._watch.start()
 
     def stopService(self) -> None:
         """Take the instruments off again."""
@@ -68,6 +86,7 @@ class LatencyMeter:
             self._timer.cancel()
         self._timer = None
         self._rests = False
+        self._watch.stop()
         while self._watches:
             self._watches.pop().ended = True
         for name in WATCHED:
@@ -89,6 +108,8 @@ class LatencyMeter:
     def _tick(self) -> None:
         now = self._reactor.seconds()
         self._late(now - self._timer.getTime())
+        self._watch.starved()
+        self._watch.arm()
         self._rests, self._served = self._served <= LITTLE, 0
         pause = next_tick(self._reactor, REST) if self._rests else PERIOD
         self._timer = self._reactor.callLater(pause, self._tick)
@@ -136,7 +157,7 @@ class LatencyMeter:
     def _timed(
         self, original: Callable[..., Any], name: str, first: Callable[[], None]
     ) -> Callable[..., Any]:
-        clock = time.thread_time
+        clock, wall = time.thread_time, time.monotonic
         # Each turn of the reactor begins with its timers
         begins = name == "runUntilCurrent"
 
@@ -144,6 +165,12 @@ class LatencyMeter:
             first()
             if begins or self._used < 0:
                 self._used = clock()
+            began = wall()
+            turn = self._turn
+            if not turn.calls:
+                turn.began, turn.used = began, self._used
+                if self._rests:
+                    self._watch.arm()
             try:
                 return original(*args)
             finally:
@@ -156,6 +183,17 @@ class LatencyMeter:
                     self.busy_who = type(args[0]).__name__ if args else name
                 if used > LONG:
                     self.busy_long += 1
+                ended = wall()
+                turn.calls += 1
+                if ended - began > turn.longest:
+                    turn.longest = ended - began
+                    turn.who = type(args[0]).__name__ if args else name
+                if begins:
+                    if ended - turn.began > SILENCE and self._timer is not None:
+                        self.silences.ended(turn, ended - turn.began, now - turn.used)
+                    if self._rests:
+                        self._watch.disarm()
+                    turn.calls, turn.longest = 0, BRIEF
 
         return timed
 
@@ -167,4 +205,5 @@ class LatencyMeter:
             "callback_cpu_max_ms": round(self.busy_max * 1000, 2),
             "callback_cpu_max_who": self.busy_who,
             "callbacks_over_5ms": self.busy_long,
+            **self.silences.figures(),
         }

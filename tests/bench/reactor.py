@@ -76,6 +76,11 @@ class Lines:
         assert self.process.stdout is not None
         self.lines.extend(iter(self.process.stdout.readline, ""))  # grows line by line
 
+    def all_lines(self) -> list[str]:
+        """What it has written, once it has ended."""
+        self._reader.join(20)
+        return self.lines
+
     def stop(self) -> None:
         """End it."""
         assert self.process.stdin is not None

@@ -48,6 +48,19 @@ class JudgeTests(SynchronousTestCase):
         """Counted as one counts."""
         self.assertEqual(judge(MASTER)[1], ["version 1, pid 7, up 1 s, 1 accepted key"])
 
+    def test_silences(self) -> None:
+        """Callbacks that kept everybody waiting: how often, and where the last one was."""
+        last = {"at": 1.5e9, "ms": 300, "who": "Server", "where": "saltwisted/web/http.py:7 parse"}
+        latency = {"silences": 2, "silence_max_ms": 1800.0, "silence_last": last}
+        code, why = judge({**MASTER, "latency": latency})
+        self.assertEqual(code, SERVING)
+        self.assertIn("its reactor stood still 2 times, for 1.80 s at worst; ", why[1])
+        self.assertIn("for 0.30 s, in Server, saltwisted/web/http.py:7 parse;", why[1])
+        minion = {"role": "minion", "id": "m", "master_type": "disable"}
+        self.assertIn("stood still", judge({**minion, "latency": latency})[1][1])
+        quiet = {"silences": 0, "silence_max_ms": 0.0, "silence_last": {}}
+        self.assertEqual(judge({**MASTER, "latency": quiet})[1], judge(MASTER)[1])
+
     def test_disabled_minion(self) -> None:
         """A minion that is to have no master serves; one that has lost its own does not."""
         alone = {"role": "minion", "version": "1", "pid": 7, "id": "m", "masters": []}

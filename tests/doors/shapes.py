@@ -250,3 +250,34 @@ def words_of(separators: str) -> Iterator[tuple[str, Make]]:
     yield "half escapes", lambda size: b"%4" * (size // 2)
     yield "bytes that are no UTF-8", lambda size: b"\xff" * size
     yield "one letter that is no ASCII", lambda size: b"\xc3\xa4" * (size // 2)
+
+
+_P1, _P2, _P5 = 11400714785074694791, 14029467366897019727, 2870177450012600261
+_ALL = (1 << 64) - 1
+
+
+def _turned(value: int, bits: int) -> int:
+    return (value << bits | value >> (64 - bits)) & _ALL
+
+
+@cache
+def alike_times(count: int) -> tuple[bytes, ...]:
+    """
+    Times of msgpack whose hashes are equal to the last bit: a time's hash is that of the pair of
+    its seconds and nanoseconds, as Python has it for tuples of integers. That has no secret, so it
+    can be solved for the seconds. 384 KB of them as the keys of a map take 13 s.
+    """
+    goal = _P5
+    back1, back2 = pow(_P1, -1, 1 << 64), pow(_P2, -1, 1 << 64)
+    found: list[bytes] = []
+    nanoseconds = 0
+    while len(found) < count:
+        between = (goal - nanoseconds * _P2) & _ALL
+        seconds = (_turned(between * back1 & _ALL, 33) - _P5) * back2 & _ALL
+        signed = seconds - (1 << 64) if seconds >> 63 else seconds
+        if abs(signed) < MODULUS:
+            found.append(
+                b"\xc7\x0c\xff" + nanoseconds.to_bytes(4, "big") + seconds.to_bytes(8, "big")
+            )
+        nanoseconds += 1
+    return tuple(found)

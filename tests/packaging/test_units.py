@@ -11,13 +11,19 @@ import tempfile
 import unittest
 from pathlib import Path
 
+from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.doors import DOORS, MIB
+from saltwisted.roles.stores import warm_pool
 from saltwisted.tap import ROLES
 from tests.harness import ROOT
 
 UNITS = Path(ROOT, "packaging/deb")
 ANALYZE = shutil.which("systemd-analyze")
+AT_REST, OF_A_MINION, OF_A_WORKER = 60, 0.054, 15
+"""MiB, as docs/benchmarks.md has them: a master at rest, and what each minion and worker adds."""
+THREADS = 30
 EXPOSURE = 20
 """Ten times what C{systemd-analyze security} may give a master at most."""
 
@@ -59,6 +65,36 @@ class UnitTests(SynchronousTestCase):
         for role in ("master", "cluster"):
             unit = settings(role)
             self.assertEqual((unit["User"], unit["CapabilityBoundingSet"]), ("saltwisted", ""))
+
+    def test_share(self) -> None:
+        """
+        T-MEM-1: a master takes a share of its machine and no more; the minion's unit has no such
+        limit, which would kill jobs.
+        """
+        for role in ("master", "cluster"):
+            unit = settings(role)
+            self.assertEqual((unit["MemoryMax"], unit["TasksMax"]), ("75%", "10%"))
+            self.assertEqual(unit["Restart"], "on-failure")
+        unit = settings("minion")
+        self.assertNotIn("MemoryMax", unit)
+        self.assertEqual(unit["TasksMax"], "infinity")
+
+    def test_fits(self) -> None:
+        """
+        10 000 minions and all workers fit into the share of a machine of 2 GiB; of one of 4 GiB
+        that is all doors' bounds besides.
+        """
+        workers = sum(limits.size for limits in warm_pool(Clock())._limits.values())
+        doors = sum(door.memory_all for door in DOORS.values()) / MIB
+        for role in ("master", "cluster"):
+            unit = settings(role)
+            share = int(unit["MemoryMax"].rstrip("%")) / 100
+            need = AT_REST + 10_000 * OF_A_MINION + (workers + 1) * OF_A_WORKER
+            self.assertLess(need, share * 2048, f"{workers} workers")
+            self.assertLess(need + doors, share * 4096, f"{doors:.0f} MiB of doors")
+            # Of memory that is not used otherwise, the kernel gives an eighth to stacks of threads
+            tasks = int(unit["TasksMax"].rstrip("%")) / 100 * (2048 * 1024 / 8 / 16)
+            self.assertGreater(tasks, 2 * (THREADS + workers * 4))
 
     @unittest.skipIf(ANALYZE is None, "systemd-analyze is not installed")
     def test_systemd(self) -> None:

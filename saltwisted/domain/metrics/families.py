@@ -94,6 +94,7 @@ def _reactor(latency: Mapping[str, Any]) -> Iterator[Family]:
         ("late_recent", "late_recent_ms", "The worst lateness of a timer in the last 10 to 20 s"),
         ("late_max", "late_max_ms", "The worst lateness of a timer since the start"),
         ("callback_cpu_max", "callback_cpu_max_ms", "The most CPU that one callback used"),
+        ("silence_max", "silence_max_ms", "The longest of the silences"),
     ):
         yield single(f"saltwisted_reactor_{name}_seconds", GAUGE, says, latency[key] / 1000)
     yield single(
@@ -101,6 +102,12 @@ def _reactor(latency: Mapping[str, Any]) -> Iterator[Family]:
         COUNTER,
         "Callbacks that used more than 5 ms of CPU",
         latency["callbacks_over_5ms"],
+    )
+    yield single(
+        "saltwisted_reactor_silences_total",
+        COUNTER,
+        "Turns of over 250 ms, during which nobody else was answered",
+        latency["silences"],
     )
 
 
