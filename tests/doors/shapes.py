@@ -98,7 +98,7 @@ def atom(first: int) -> bytes:
 
 
 def times(count: int) -> list[bytes]:
-    """Times of msgpack that differ and have equal hashes, the sums of seconds and nanoseconds."""
+    """Times of msgpack that differ."""
     return [
         b"\xc7\x0c\xff" + n.to_bytes(4, "big") + ((1 << 33) - n).to_bytes(8, "big")
         for n in range(count)
@@ -160,6 +160,7 @@ def msgpack_values() -> Iterator[tuple[str, Make]]:
 
     yield "a map of integers of equal hashes", equal
     yield "a map of times", lambda size: mapping(times(size // 16))
+    yield "a map of times of equal hashes", lambda size: mapping([*alike_times(size // 16)])
     yield "a map of floats", lambda size: mapping(floats(size // 10))
 
     def text(size: int) -> bytes:
