@@ -49,7 +49,46 @@ class Door(NamedTuple):
     beyond: str
 
 
+CONTROL = Door(
+    name="control",
+    title="the control socket of a master and of a cluster's node",
+    who="every user of the machine, as the kernel names it; root and the daemon's own user have "
+    "limits of their own (`TRUSTED` in `transports/ipc.py`)",
+    opened=("saltwisted/transports/ipc.py:startService", "saltwisted/transports/ipc.py:adopt"),
+    request=1 * MIB,
+    per_kib=250,
+    per_request=400,
+    turn=5,
+    memory=16 * MIB,
+    memory_all=64 * MIB,
+    holds=60,
+    beyond="a message that is too long, or has too many containers, ends the connection; so does "
+    "one that is not finished in time. A user's further calls are refused. Of users who make it "
+    "keep too much, the connection that keeps most is closed. Others than root and the daemon's "
+    "own user have half of the 512 connections, and one user an eighth",
+)
+CONTROL_MINION = Door(
+    name="control-minion",
+    title="the control socket of a minion",
+    who="every user of the machine; all but root and the minion's own user are only refused",
+    opened=("saltwisted/transports/ipc.py:startService", "saltwisted/transports/ipc.py:adopt"),
+    request=64 * KIB,
+    per_kib=250,
+    per_request=400,
+    turn=5,
+    memory=1 * MIB,
+    memory_all=16 * MIB,
+    holds=60,
+    beyond=CONTROL.beyond,
+)
+
 # Rows are added below, one for each door, as its limits are settled.
 
-DOORS: dict[str, Door] = {}
+DOORS: dict[str, Door] = {
+    row.name: row
+    for row in (
+        CONTROL,
+        CONTROL_MINION,
+    )
+}
 """All doors, by name."""
