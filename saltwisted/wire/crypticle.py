@@ -23,7 +23,6 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from saltwisted.errors import AuthenticationError, WireError
 from saltwisted.interfaces import Entropy
-from saltwisted.wire.longpack import at_once, unpacking
 from saltwisted.wire.msgpack import LARGE, pack, unpack, unpack_raw
 
 __all__ = [
@@ -194,7 +193,7 @@ def open_sealed(key: SessionKey, blob: bytes | memoryview, nonce: str | None = N
     Open a blob and decode it with Salt's text guess; see L{open_packed}.
     """
     packed = open_packed(key, blob, nonce)
-    return unpack(packed) if len(packed) <= LARGE else at_once(unpacking(packed, unpack))
+    return unpack(packed)
 
 
 def open_raw(key: SessionKey, blob: bytes, nonce: str | None = None) -> Any:

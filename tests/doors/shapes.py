@@ -112,11 +112,17 @@ def floats(count: int) -> list[bytes]:
     return [b"\xcb" + struct.pack(">d", float(n) * 2.0**40) for n in range(1, count + 1)]
 
 
+HEADS = (
+    *(0x00, 0x7F, 0x80, 0x81, 0x8F, 0x90, 0x91, 0x9F, 0xA0, 0xA1, 0xA2, 0xBF),
+    *(first for first in range(0xC0, 0xE0) if first != 0xC1),
+    *(0xE0, 0xFF),
+)
+"""First bytes of values; those between two of one range mean the same, with more elements."""
+
+
 def msgpack_values() -> Iterator[tuple[str, Make]]:
-    """Single values of every shape."""
-    for first in range(256):
-        if first == 0xC1:
-            continue
+    """Single values of every shape: of each range of first bytes both ends, and what is special."""
+    for first in HEADS:
         one = atom(first)
 
         def filled(size: int, one: bytes = one) -> bytes:

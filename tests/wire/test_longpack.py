@@ -1,100 +1,15 @@
 from __future__ import annotations
 
-import datetime
 from typing import Any
 
-import msgpack as library
-from hypothesis import given
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.errors import WireError
-from saltwisted.wire import longpack
-from saltwisted.wire.longpack import LARGE, LEVELS, PIECE, at_once, in_place, unpacking
-from saltwisted.wire.msgpack import Constant, pack, pack_bin, unpack, unpack_bin
-from tests.laws.test_wire import modest, values
-
-STATES = {
-    f"file_|-a{n}_|-/etc/{n}_|-managed": {
-        "result": True,
-        "duration": 1.5 + n / 1000,
-        "changes": {"diff": "x" * 100, "mode": {"old": "0600", "new": "0644"}},
-        "blob": b"\xff\xfe",
-    }
-    for n in range(3000)
-}
+from saltwisted.wire.longpack import LARGE, in_place
+from saltwisted.wire.msgpack import pack_bin, unpack_bin
+from tests.doors.measure import assert_linear
 
 
-def outcome(decode: Any, data: bytes) -> Any:
-    """What comes of it; nothing but L{WireError} is caught."""
-    try:
-        return decode(data)
-    except WireError:
-        return WireError
-
-
-def in_steps(data: bytes) -> Any:
-    """What the steps make of it."""
-    return at_once(unpacking(data, unpack))
-
-
-class UnpackingTests(SynchronousTestCase):
-    def test_bounded(self) -> None:
-        """
-        No step is given more than two pieces to unpack, wherever in a return its bulk lies; and
-        there are not so many steps that they cost more than the work.
-        """
-        bulks: tuple[Any, ...] = (
-            STATES,
-            list(range(100_000)),
-            [[1]] * 50_000,
-            {"log": ["x"] * 99_999},
-        )
-        for bulk in bulks:
-            given_: list[int] = []
-
-            def decode(data: bytes, given_: list[int] = given_) -> Any:
-                given_.append(len(data))
-                return unpack(data)
-
-            load = {"cmd": "_return", "tok": b"\xff" * 256, "return": bulk, "fun": "x"}
-            data = pack(load)
-            steps = unpacking(data, decode)
-
-            self.assertEqual(at_once(steps), load)
-            self.assertLess(max(given_), 2 * PIECE + 16)
-            self.assertLess(len(given_), 4 * len(data) // PIECE + 8)
-
-    def test_every_step_is_a_turn(self) -> None:
-        """Between two steps others may do something: at most one run is unpacked in each."""
-        runs: list[int] = []
-
-        def decode(data: bytes) -> Any:
-            runs.append(len(data))
-            return unpack(data)
-
-        for number, _ in enumerate(unpacking(pack(STATES), decode), 1):
-            self.assertLessEqual(len(runs), number)
-        self.assertGreater(len(runs), 20)
-
-    def test_kinds(self) -> None:
-        """All that may be in a message is what it is when it is unpacked at once."""
-        for value in (
-            STATES,
-            [datetime.datetime(2026, 1, 2), Constant("NOT_SET")] * 5000,  # noqa: DTZ001
-            {b"\xff%d" % n: {n: b"\xfe"} for n in range(20_000)},
-            dict.fromkeys(range(20_000)),
-            "x" * (3 * PIECE),
-            b"\xff" * (3 * PIECE),
-            {"a": "x" * (3 * PIECE), "b": ["x" * (3 * PIECE), {}, [], "y" * (3 * PIECE)]},
-            [1, 2],
-            None,
-        ):
-            old, new = pack(value), pack_bin(value)
-
-            self.assertEqual(in_steps(old), unpack(old))
-            self.assertEqual(in_steps(new), unpack(new))
-            self.assertEqual(at_once(unpacking(new, unpack_bin)), unpack_bin(new))
-
+class InPlaceTests(SynchronousTestCase):
     def test_in_place(self) -> None:
         """
         A map whose long binary is left where it lies is the same map, whatever is in it; what is
@@ -125,40 +40,16 @@ class UnpackingTests(SynchronousTestCase):
             return bytes(value)
         return value
 
-    def test_deep(self) -> None:
-        """Bulk that lies deep is unpacked too, and what is nested too deeply is refused."""
-        inner: Any = list(range(50_000))
-        for _ in range(2 * LEVELS):
-            inner = [inner, 1]
-        deep = b"\x92" * 500 + b"\x01" * 501
-        bulk = b"\x92" + deep + library.packb("x" * (3 * PIECE))
+    def test_T_COST_1_many_entries(self) -> None:
+        """A map of very many small entries costs in proportion, whatever its length."""
 
-        self.assertEqual(in_steps(pack(inner)), inner)
-        self.assertIs(outcome(in_steps, bulk), WireError)
+        def make(size: int) -> bytes:
+            count = size // 5
+            return (
+                b"\xdf"
+                + count.to_bytes(4, "big")
+                + b"".join(b"\xa3%03x\xc0" % (n % 4096) for n in range(count))
+            )
 
-    def test_malformed(self) -> None:
-        """What is cut off, goes on too long, or announces more than there is, is refused."""
-        good = pack(STATES)
-        for bad in (
-            good[:-1],
-            good + b"\x01",
-            good[: len(good) // 2],
-            b"\xdf\xff\xff\xff\xff" + good[5:],
-            b"\xdd\xff\xff\xff\xff" + b"\x01" * 100_000,
-            b"\xdc\x00\x01" + b"\xc1" * 100_000,
-            # A list as the key of a map
-            b"\x82\x91\x01\x01\xa1x" + library.packb("x" * 99_999),
-            b"",
-        ):
-            self.assertIs(outcome(in_steps, bad), WireError)
-
-    @modest
-    @given(values)
-    def test_law(self, value: Any) -> None:
-        """Small pieces or large, opened containers or none: the value is the same."""
-        data = pack(value)
-        for size in (1, 7, 40):
-            self.patch(longpack, "PIECE", size)
-            self.assertEqual(in_steps(data), unpack(data))
-            for cut in (1, len(data) // 2):
-                self.assertIs(outcome(in_steps, data[:-cut]) is WireError, True)
+        sizes = (4096, 65_536, 1_048_576)
+        assert_linear(self, "entries", make, lambda data: in_place(data, unpack_bin), sizes)

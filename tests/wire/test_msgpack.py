@@ -8,9 +8,9 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.errors import WireError
 from saltwisted.wire import msgpack
+from saltwisted.wire.decoding import PLAIN_ELEMENTS
 from saltwisted.wire.msgpack import (
     MAX_DEPTH,
-    PLAIN_ELEMENTS,
     Constant,
     pack,
     pack_bin,

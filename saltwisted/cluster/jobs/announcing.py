@@ -13,9 +13,9 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from saltwisted.errors import WireError
+from saltwisted.stores.jobs.longpacking import unpacked
 from saltwisted.transports.bus import EventBus
 from saltwisted.transports.deferreds import OneByOne
-from saltwisted.wire.longpack import at_once, unpacking
 from saltwisted.wire.msgpack import unpack_bin
 
 LARGE = 256 * 1024
@@ -73,7 +73,7 @@ class Announcing:
     async def _fire_large(self, returned: Returned) -> None:
         """What a thread has unpacked, it frees when everybody has it."""
         try:
-            kept = [await self._in_thread(_unpacked, returned.load)]
+            kept = [await self._in_thread(unpacked, returned.load)]
         except WireError:
             self._counters["refused:return"] += 1
             return
@@ -86,7 +86,3 @@ class Announcing:
         data = {"cmd": "_return", "id": returned.minion_id, "jid": returned.jid, **load}
         data["_stamp"] = stamp
         self._bus.fire(returned.tag, data, returned.node)
-
-
-def _unpacked(load: bytes | memoryview) -> Any:
-    return at_once(unpacking(bytes(load), unpack_bin))

@@ -13,7 +13,6 @@ from twisted.internet.defer import Deferred
 from saltwisted.domain.api.packing import Pack, packing
 from saltwisted.domain.api.pieces import room_after
 from saltwisted.errors import WireError
-from saltwisted.wire.longpack import LARGE, at_once, unpacking
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 AT_ONCE = 10_000
@@ -55,8 +54,7 @@ def unpacked(load: bytes | memoryview) -> Any:
 
     @raises WireError: not exactly one msgpack value, or too deep.
     """
-    whole = bytes(load)
-    return unpack_bin(whole) if len(whole) <= LARGE else at_once(unpacking(whole, unpack_bin))
+    return unpack_bin(bytes(load))
 
 
 def is_return(load: bytes | memoryview) -> bool:
