@@ -47,8 +47,9 @@ from saltwisted.errors import (
 )
 from saltwisted.transports.turns import LongLine
 from saltwisted.turns import turns_of
-from saltwisted.wire.longpack import LARGE, unpacking
-from saltwisted.wire.msgpack import unpack_bin
+from saltwisted.wire.decoding import ACCEPTED, QUICK, Bounds
+from saltwisted.wire.decoding import STRANGER as FEW
+from saltwisted.wire.msgpack import unpack_bin, unpacking_bin
 
 _HEAD = struct.Struct(">I")
 _CREDENTIALS = struct.Struct("3i")
@@ -76,6 +77,7 @@ class Limits:
     @ivar unsent: bytes that may wait for a reader that has stopped reading.
     @ivar patience: seconds after which a reader that has stopped is dropped.
     @ivar unfinished: seconds after which a message that is not whole yet ends the connection.
+    @ivar bounds: what a message may have, beside its bytes.
     @ivar kept: bytes that all connections of one user may make the daemon keep; C{None}: they are
         not counted.
     """
@@ -85,6 +87,7 @@ class Limits:
     unsent: int = 16 * 1024 * 1024
     patience: float = 600.0
     unfinished: float = math.inf
+    bounds: Bounds = ACCEPTED
     kept: int | None = None
 
 
@@ -93,9 +96,10 @@ def limits_of(door: Door, calls: int) -> Limits:
     return Limits(
         frame=door.request,
         calls=calls,
-        unsent=door.memory // 4,
+        unsent=door.memory // 12,
         patience=2 * door.holds,
         unfinished=door.holds,
+        bounds=FEW,
         kept=door.memory,
     )
 
@@ -104,10 +108,17 @@ TRUSTED = Limits()
 STRANGER = limits_of(CONTROL, calls=16)
 REFUSED = limits_of(CONTROL_MINION, calls=4)
 """Of those whom a minion refuses, whatever they ask."""
+LONG = 64 * 1024
+"""Bytes of a message that is collected apart from what comes behind it."""
 SHORT = 4096
 """Bytes of a message that is handled at once if it comes alone."""
-DECODED = 8
-"""Bytes that are counted for each byte of a message while its call runs."""
+DECODED = 40
+"""
+Bytes that are counted for each byte of a message while its call runs. Of a short negative number
+Python makes so many; of what people send it makes a few.
+"""
+OF_CONTAINERS = 4 * 1024 * 1024
+"""Bytes that are counted besides for its containers: a map with one key takes more than others."""
 SAID = 60.0
 """Seconds in which the log has one line of connections of one user that are dropped alike."""
 MOST_SAID = 1024
@@ -332,7 +343,7 @@ class ControlProtocol(Protocol):
                 return
             self._no_unfinished()
             try:
-                message = yield from _decoding(body)
+                message = yield from _decoding(body, self._limits.bounds)
             except WireError:
                 self._drop("undecodable")
                 return
@@ -359,7 +370,7 @@ class ControlProtocol(Protocol):
             body = bytes(memoryview(self._buffer)[_HEAD.size : end])
             del self._buffer[:end]
             return body
-        if size > LARGE:
+        if size > LONG:
             self._long = BytesIO()
             self._long.write(memoryview(self._buffer)[_HEAD.size :])
             self._missing = end - len(self._buffer)
@@ -409,7 +420,7 @@ class ControlProtocol(Protocol):
         if not isinstance(number, int) or not isinstance(op, str):
             self._drop("undecodable")
             return
-        counted = DECODED * size
+        counted = DECODED * size + min(DECODED * size, OF_CONTAINERS)
         if op == "cancel":
             if number in self._calls:
                 self._forget(number).cancel()
@@ -585,11 +596,11 @@ def _is_one(data: bytes, most: int) -> bool:
     return 0 < size <= SHORT and size <= most and _HEAD.unpack_from(data)[0] == size
 
 
-def _decoding(body: bytes) -> Generator[None, None, Any]:
+def _decoding(body: bytes, bounds: Bounds) -> Generator[None, None, Any]:
     """The steps that decode a message. @raises WireError: it is none, or no good one."""
-    if len(body) <= LARGE:
+    if len(body) <= QUICK:
         return unpack_bin(body)
-    return (yield from unpacking(body, unpack_bin))
+    return (yield from unpacking_bin(body, bounds))
 
 
 class _ControlFactory(Factory):
