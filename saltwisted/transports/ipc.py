@@ -119,6 +119,8 @@ Python makes so many; of what people send it makes a few.
 """
 OF_CONTAINERS = 4 * 1024 * 1024
 """Bytes that are counted besides for its containers: a map with one key takes more than others."""
+ACCEPTS = 4
+"""Connections that are accepted in one turn of the reactor; 20 more where many wait."""
 SAID = 60.0
 """Seconds in which the log has one line of connections of one user that are dropped alike."""
 MOST_SAID = 1024
@@ -250,6 +252,10 @@ class _Call:
             self.running.cancel()
 
 
+_NO_LINE: LongLine[None] = LongLine(None, lambda nothing: iter(()))
+"""Of a connection that is not heard, or no more."""
+
+
 @implementer(IPushProducer)
 class ControlProtocol(Protocol):
     """One connection. An invalid message ends it; a failing call ends only itself."""
@@ -265,7 +271,7 @@ class ControlProtocol(Protocol):
         self._buffer = bytearray()
         self._long: BytesIO | None = None
         self._missing = 0
-        self._line: LongLine[None] = LongLine(server.clock, self._messages, self._standing)
+        self._line: LongLine[None] = _NO_LINE
         self._stands = self._held = False
         self._unfinished: Any = None
         self._calls: dict[int, _Call] = {}
@@ -292,6 +298,7 @@ class ControlProtocol(Protocol):
             return
         self._admitted = True
         self._limits = limits
+        self._line = LongLine(self._server.clock, self._messages, self._standing)
         self.transport.registerProducer(self, True)  # type: ignore[union-attr]
 
     # In
@@ -565,6 +572,8 @@ class ControlProtocol(Protocol):
         if not self._lost:
             self._lost = True
             self._line.stop()
+            # No circle of the two stays: thousands may come and go in a second
+            self._line = _NO_LINE
             self._no_unfinished()
             self._buffer.clear()
             self._long, self._missing = None, 0
@@ -691,6 +700,7 @@ class ControlServer:
         except Exception as error:
             self._unlock()
             raise PortError(f"cannot listen on {path}: {error}") from error
+        self._few_accepts()
 
     def _lock(self, path: str) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -772,6 +782,7 @@ class ControlServer:
     def admit(self, protocol: ControlProtocol) -> Limits | None:
         """Decide about a new connection; for the protocol."""
         peer = protocol.peer
+        self._few_accepts()
         limits = self._judge(peer)
         if limits is None:
             self.counters["ipc_refused"] += 1
@@ -790,6 +801,11 @@ class ControlServer:
         self._per_uid[peer.uid] += 1
         self._strangers += not trusted
         return limits
+
+    def _few_accepts(self) -> None:
+        """Twisted accepts a hundred in one turn, and 20 more in each that is filled."""
+        if hasattr(self._port, "numberAccepts"):
+            self._port.numberAccepts = ACCEPTS
 
     def gone(self, protocol: ControlProtocol) -> None:
         """A connection ended; for the protocol."""
