@@ -28,6 +28,7 @@ from saltwisted.cluster.links.port import MAX_PER_KEY, MAX_PER_SOURCE, PeerPort
 from saltwisted.domain.bearer import BearerError
 from saltwisted.domain.bearer import _map as claims_of
 from saltwisted.domain.eauth import BEARER_LENGTH
+from saltwisted.domain.replica import words
 from saltwisted.domain.replica.certificates import NodeKey, issue
 from saltwisted.domain.roots import codec
 from saltwisted.domain.roots.frames import BATCH, HEAD, MAX_UNFINISHED, Frames
@@ -387,6 +388,50 @@ class LinkCosts(LinkRig):
         self.assertTrue(wire.aborted)
         attach.connectionLost()
         self.assertEqual(clock.getDelayedCalls(), [])
+
+
+class WordCosts(SynchronousTestCase):
+    """What a member says about a log."""
+
+    @staticmethod
+    def decode(data: bytes) -> None:
+        """As a message of the reactor's thread."""
+        try:
+            words.decode(data)
+        except WireError:
+            pass
+
+    def test_T_COST_1_messages(self) -> None:
+        """T-COST-1: messages cost in proportion to what is listed in them."""
+        dot = [b"%08d" % 1, 1]
+
+        def streams(size: int) -> list[Any]:
+            return [[f"n{n}", *dot] for n in range(size // 20)]
+
+        makes: dict[str, Callable[[int], Any]] = {
+            "known": lambda size: {"w": "known", "k": streams(size)},
+            "digests": lambda size: {"w": "digest", "k": [], "o": [], "d": {
+                f"kind{n}": b"" for n in range(size // 8)}},
+            "entries": lambda size: {"w": "entries", "e": [["n", b"%08d" % 1, 1, [
+                ["k", 1, b""]] * (size // 10)]]},
+            "state": lambda size: {"w": "state", "i": 0, "x": [
+                ["k", "n", *dot, 1, b"\x80"]] * (size // 20)},
+        }  # fmt: skip
+        for name, make in makes.items():
+            assert_linear(
+                self,
+                name,
+                lambda size, make=make: pack_bin(make(size)),
+                self.decode,
+                (KIB, 16 * KIB, 256 * KIB),
+            )
+
+    def test_T_MEM_1_buckets(self) -> None:
+        """T-MEM-1: parts of the facts are asked for by name once each: the names come back."""
+        head = {"w": "facts", "n": "minion", "x": [], "a": True}
+        words.decode(pack_bin({**head, "b": list(range(256))}))
+        for wrong in ([1] * 257, [256], [-1]):
+            self.assertRaises(WireError, words.decode, pack_bin({**head, "b": wrong}))
 
 
 class PortCosts(SynchronousTestCase):
