@@ -49,6 +49,37 @@ class Door(NamedTuple):
     beyond: str
 
 
+CLEAR = Door(
+    name="clear requests",
+    title="requests to port 4506 that are not sealed: sign-ins, and local clients",
+    who="anybody who can connect",
+    opened=(),
+    request=256 * KIB,
+    per_kib=250,
+    per_request=400,
+    turn=5.0,
+    memory=8 * MIB,
+    memory_all=32 * MIB,
+    holds=0,
+    beyond="it is refused before it is decoded; up to 4 MiB if the key of a local user is in it",
+)
+
+SIGN_INS = Door(
+    name="sign-ins",
+    title="sign-ins of minions on port 4506, which wait for two threads of RSA",
+    who="anybody who can connect",
+    opened=(),
+    request=64 * KIB,
+    per_kib=250,
+    per_request=1000,
+    turn=5.0,
+    memory=256 * KIB,
+    memory_all=192 * MIB,
+    holds=60,
+    beyond="refused; 20 000 of unknown minions wait, and those above 4 KiB share 32 MiB; who has "
+    "an accepted key goes first",
+)
+
 CONTROL = Door(
     name="control",
     title="the control socket of a master and of a cluster's node",
@@ -180,11 +211,11 @@ LOGIN_WEB = Door(
     "fails",
 )
 
-# Rows are added below, one for each door, as its limits are settled.
-
 DOORS: dict[str, Door] = {
     row.name: row
     for row in (
+        CLEAR,
+        SIGN_INS,
         CONTROL,
         CONTROL_MINION,
         PEER_STRANGER,

@@ -23,6 +23,7 @@ from twisted.python.failure import Failure
 
 from saltwisted.errors import AuthenticationError, WireError
 from saltwisted.master.chunks import LARGE as LARGE_REPLY
+from saltwisted.master.clearreads import ClearReads
 from saltwisted.master.context import Context
 from saltwisted.master.replies import Chunk, Elsewhere, Packed, Private
 from saltwisted.master.sessions import MinionSession
@@ -32,24 +33,26 @@ from saltwisted.transports.deferreds import as_deferred, let_go
 from saltwisted.transports.reasons import why
 from saltwisted.transports.turns import Line
 from saltwisted.wire.commands import Common, parse_command, take_common
+from saltwisted.wire.crypticle import TakesLong
 from saltwisted.wire.envelope import (
     BAD_LOAD,
     ClearRequest,
+    Request,
     SealedRequest,
-    decode_request,
     encode_private_reply,
     encode_sealed_chunk,
     encode_sealed_packed,
     encode_sealed_pieces,
     encode_sealed_reply,
+    request_at_once,
 )
 from saltwisted.wire.msgpack import pack
 
 UNKNOWN: dict[str, Any] = {}
 """Salt's sealed answer to a command that is not exposed."""
 
-LARGE = 128 * 1024
-"""Bytes from which on a request is opened in a thread."""
+LARGE = 64 * 1024
+"""Bytes from which on a request is opened in a thread; one that takes long to unpack also below."""
 
 Reply = Callable[[bytes], None]
 
@@ -101,7 +104,11 @@ class Requests:
             Elsewhere: self._reply_elsewhere,
         }
         self._gate = ctx.seams.gate
+        self._reads = ClearReads(ctx.clock, ctx.pool, self._is_user_key)
         self._closed = False
+
+    def _is_user_key(self, key: bytes) -> bool:
+        return self._ctx.users.user_of(key.decode("utf-8", "replace"), "") is not None
 
     def close(self) -> None:
         """Answer no more requests, except those whose answers are ready."""
@@ -117,20 +124,30 @@ class Requests:
             self._counters["kept"] += 1
             return
         try:
-            request = decode_request(frame)
-            if request.version < self._minimum:
-                raise WireError("version")
-            if isinstance(request, SealedRequest):
-                self._handle_sealed(request, peer, reply)
+            request = request_at_once(frame)
+            if request is None:
+                self._read(frame, peer, reply)
             else:
-                self._handle_clear(request, peer, reply)
-        except WireError as error:
-            self._counters["refused:" + error.reason] += 1
-            reply(BAD_LOAD)
+                self._handle(request, peer, reply)
         except Exception:
-            self._counters["failed:request"] += 1
-            self.log.failure("request from {peer} failed", peer=peer, foreign=True)
-            reply(BAD_LOAD)
+            self._refused(Failure(), peer, reply)
+
+    def _read(self, frame: bytes | memoryview, peer: str, reply: Reply) -> None:
+        """Whoever sends what takes long to read waits for it, and nobody else does."""
+        reading = self._reads.read(frame, peer).addCallback(self._handle, peer, reply)
+        handled = reading.addErrback(self._refused, peer, reply)
+        let_go(handled, self.log, "no reply to a long request")
+
+    def _handle(self, request: Request, peer: str, reply: Reply) -> None:
+        """
+        @raises WireError: it is refused.
+        """
+        if request.version < self._minimum:
+            raise WireError("version")
+        if isinstance(request, SealedRequest):
+            self._handle_sealed(request, peer, reply)
+        else:
+            self._handle_clear(request, peer, reply)
 
     # -- sealed: from signed-in minions ------------------------------------------------
 
@@ -138,10 +155,15 @@ class Requests:
         session = self._find(request.id)
         if session is None:
             raise AuthenticationError("no-session")
-        if len(request.blob) > LARGE:
-            self._open_large(session, request, peer, reply)
-            return
-        self._opened(self._open(session, request.blob), session, request, peer, reply)
+        if len(request.blob) <= LARGE:
+            try:
+                opened = self._open(session, request.blob, light=True)
+            except TakesLong:
+                pass
+            else:
+                self._opened(opened, session, request, peer, reply)
+                return
+        self._open_large(session, request, peer, reply)
 
     def _open_large(
         self, session: MinionSession, request: SealedRequest, peer: str, reply: Reply

@@ -163,21 +163,26 @@ class Sessions:
         return [lent for lent in valid if lent.key != session.key]
 
     def open(
-        self, session: MinionSession, blob: bytes | memoryview, others: Sequence[Lent] | None = None
+        self,
+        session: MinionSession,
+        blob: bytes | memoryview,
+        others: Sequence[Lent] | None = None,
+        light: bool = False,
     ) -> tuple[MinionSession, Any]:
         """
         Open a request of a minion; the session that comes back holds the key that did it.
 
         @param others: from L{others}; with them, this may run in a thread.
+        @param light: only if that takes a moment, else L{TakesLong} is raised.
         @raises AuthenticationError: sealed with no key that this minion may use.
         @raises WireError: sealed well, but malformed.
         """
         try:
-            return session, open_sealed(session.key, blob)
+            return session, open_sealed(session.key, blob, light=light)
         except AuthenticationError:
             for lent in self.others(session) if others is None else others:
                 with suppress(AuthenticationError):
-                    value = open_sealed(lent.key, blob)
+                    value = open_sealed(lent.key, blob, light=light)
                     return evolve(session, key=lent.key, ends=lent.ends), value
             raise
 

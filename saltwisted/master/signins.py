@@ -28,6 +28,7 @@ from twisted.logger import Logger
 
 from saltwisted.domain.keys import Answer, SignIn, Verdict, clean_key, judge, valid_minion_id
 from saltwisted.domain.pace import Pace
+from saltwisted.doors import SIGN_INS
 from saltwisted.errors import StoreError, WireError
 from saltwisted.master.ground import Ground
 from saltwisted.transports import turns
@@ -56,6 +57,36 @@ HELD_FOR = 60.0
 """Seconds for which such an answer is kept at most, whatever the minion would wait."""
 WAITING = 20_000
 """Sign-ins that wait at most, of known and of unknown minions each; more are refused."""
+USUAL = 4096
+"""Bytes of a sign-in that count only by their number: stock's have two thousand at most."""
+UNUSUAL_ALL = 32 * 1024 * 1024
+"""Bytes of all larger sign-ins of unknown minions that wait, or whose answers are kept."""
+
+
+class _Unusual:
+    """
+    How many bytes wait in large sign-ins of strangers.
+
+    @ivar held: bytes.
+    """
+
+    __slots__ = ("held",)
+
+    def __init__(self) -> None:
+        self.held = 0
+
+
+class _Share:
+    """So many of these bytes, as long as this object lives: a sign-in ends in many ways."""
+
+    __slots__ = ("_of", "_size")
+
+    def __init__(self, of: _Unusual, size: int) -> None:
+        self._of, self._size = of, size
+        of.held += size
+
+    def __del__(self) -> None:
+        self._of.held -= self._size
 
 
 @define
@@ -67,6 +98,7 @@ class Waiting:
     version: int
     peer: str
     reply: Callable[[bytes], None]
+    share: _Share | None = None
     stored: bytes = b""
 
 
@@ -99,6 +131,7 @@ class SignIns:
         self._running = 0
         self._letting_in = 0
         self._turn = 0
+        self._unusual = _Unusual()
 
     def startService(self) -> None:
         """Sign the first publish key now, so that the first sign-in need not wait for it."""
@@ -127,27 +160,44 @@ class SignIns:
         """How many wait."""
         return len(self._fresh) + len(self._known) + len(self._unknown)
 
-    def submit(self, auth: Auth, version: int, peer: str, reply: Callable[[bytes], None]) -> None:
+    def submit(
+        self,
+        auth: Auth,
+        version: int,
+        peer: str,
+        reply: Callable[[bytes], None],
+        size: int = 0,
+    ) -> None:
         """
         Take a question in.
 
-        @raises WireError: when the queue is full: the minion gets a refusal and asks later.
+        @param size: bytes that it came in.
+        @raises WireError: it is too large, or the queue is full: the minion gets a refusal and asks
+            later.
         """
+        if size > SIGN_INS.request:
+            raise WireError("signin-size")
         pub = clean_key(auth.pub.encode("utf-8", "surrogateescape"))
         known = valid_minion_id(auth.id) and self._is_accepted(auth.id, pub)
         queue = self._unknown
         if known:
             # A minion with a session here waits only for the new publish key; one without, for all
             queue = self._known if auth.id in self._ground.sessions.live() else self._fresh
+        share = None
+        if size > USUAL and not known:
+            if self._unusual.held + size > UNUSUAL_ALL:
+                raise WireError("signin-queue-full")
+            share = _Share(self._unusual, size)
         key = (auth.id, pub, peer)
         waiting = queue.get(key)
         if waiting is not None:
             self._ground.counters["signin:repeated"] += 1
             waiting.auth, waiting.version, waiting.reply = auth, version, reply
+            waiting.share = share
             return
         if len(queue) >= WAITING:
             raise WireError("signin-queue-full")
-        queue[key] = Waiting(auth, pub, version, peer, reply)
+        queue[key] = Waiting(auth, pub, version, peer, reply, share)
         self._start()
 
     def _is_accepted(self, minion_id: str, pub: bytes) -> bool:

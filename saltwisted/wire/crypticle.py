@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from saltwisted.errors import AuthenticationError, WireError
 from saltwisted.interfaces import Entropy
+from saltwisted.wire.decoding import QUICK
 from saltwisted.wire.msgpack import LARGE, pack, unpack, unpack_raw
 
 __all__ = [
@@ -188,11 +189,29 @@ def open_packed(key: SessionKey, blob: bytes | memoryview, nonce: str | None = N
     return plain[8:-pad]
 
 
-def open_sealed(key: SessionKey, blob: bytes | memoryview, nonce: str | None = None) -> Any:
+class TakesLong(Exception):
+    """What was sealed takes longer to unpack than others may be kept waiting."""
+
+
+HEAVY = 5000
+"""
+Bytes beyond ASCII of a message above L{QUICK<saltwisted.wire.decoding.QUICK>} from which on it may
+take long: containers, and texts that are none, have at least one each.
+"""
+_ASCII = bytes(range(128))
+
+
+def open_sealed(
+    key: SessionKey, blob: bytes | memoryview, nonce: str | None = None, light: bool = False
+) -> Any:
     """
     Open a blob and decode it with Salt's text guess; see L{open_packed}.
+
+    @raises TakesLong: C{light} was asked for, and it may not be so.
     """
     packed = open_packed(key, blob, nonce)
+    if light and len(packed) > QUICK and len(packed.translate(None, _ASCII)) > HEAVY:
+        raise TakesLong
     return unpack(packed)
 
 

@@ -169,19 +169,61 @@ def walking(data: bytes) -> Steps:
 
     @raises ValueError: it ends too early, or too late.
     """
-    view = memoryview(data)
-    unpacker = Unpacker(read_size=QUICK, max_buffer_size=max(len(data), QUICK))
-    for at in range(0, len(data), PIECE):
-        unpacker.feed(view[at : at + PIECE])
-        try:
-            unpacker.skip()
-        except OutOfData:
-            yield
-            continue
-        if unpacker.tell() != len(data):
-            raise ValueError("extra data")
-        return
-    raise ValueError("incomplete")
+    skip = Skipping(memoryview(data), 0)
+    yield from skip.one()
+    if skip.passed != len(data):
+        raise ValueError("extra data")
+
+
+class Skipping:
+    """
+    Skips values that follow one another in a message.
+
+    @ivar passed: bytes that were skipped.
+    """
+
+    def __init__(self, view: memoryview, start: int) -> None:
+        self._view = view
+        self._fed = start
+        self._unpacker = Unpacker(read_size=QUICK, max_buffer_size=max(len(view), QUICK))
+
+    @property
+    def passed(self) -> int:
+        passed: int = self._unpacker.tell()
+        return passed
+
+    def one(self) -> Steps:
+        """
+        The steps that skip the next value.
+
+        @raises ValueError: it is not whole.
+        """
+        while True:
+            try:
+                self._unpacker.skip()
+                return
+            except OutOfData:
+                if self._fed >= len(self._view):
+                    raise ValueError("incomplete") from None
+                self._unpacker.feed(self._view[self._fed : self._fed + PIECE])
+                self._fed += PIECE
+                yield
+
+
+def head_of(data: bytes | memoryview, at: int) -> tuple[bool, int, int] | None:
+    """
+    What begins at a place of a message.
+
+    @return: whether it is a map, how many elements it has, and where the first one begins; C{None}
+        if it is no container.
+    """
+    first = data[at]
+    if 0x80 <= first <= 0x9F:
+        return first < 0x90, first & 0x0F, at + 1
+    if not 0xDC <= first <= 0xDF:
+        return None
+    after = at + (5 if first & 1 else 3)
+    return first >= 0xDE, int.from_bytes(data[at + 1 : after], "big"), after
 
 
 def _may_have_more(data: bytes, containers: int) -> Generator[None, None, bool]:

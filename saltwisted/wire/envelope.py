@@ -13,7 +13,7 @@ L{saltwisted.wire.crypticle}; replies to C{_auth} in L{saltwisted.wire.handshake
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
 from hmac import compare_digest
 from typing import Any
 
@@ -30,14 +30,25 @@ from saltwisted.wire.crypticle import (
     seal_packed,
     sealed_size,
 )
-from saltwisted.wire.msgpack import LARGE, guess, pack, pack_bin, unpack, unpack_raw
+from saltwisted.wire.decoding import ACCEPTED, QUICK, Bounds, Skipping, at_once, head_of
+from saltwisted.wire.msgpack import (
+    LARGE,
+    WRONG,
+    guess,
+    guessing,
+    pack,
+    pack_bin,
+    unpack,
+    unpack_raw,
+    unpacking_raw,
+)
 from saltwisted.wire.rsa import OAEP_SHA1, PKCS1V15_SHA1, PrivateKey, PublicKey
 
 VERSION = 3
 """The protocol that stock 3006 to 3008 speak: signed, with nonces and session keys."""
 
 MAX_CLEAR = 4 * 1024 * 1024
-"""Bytes of a clear request; it is read before anybody has proved anything."""
+"""Bytes of a clear request of a local client, which has the key of its user in it."""
 
 MAX_ID = 1024
 
@@ -54,10 +65,12 @@ class ClearRequest:
     A request that anybody may have written.
 
     @ivar load: decoded, text guessed.
+    @ivar size: bytes of the frame that it came in.
     """
 
     load: dict[Any, Any] = field(repr=False)
     version: int = 0
+    size: int = field(default=0, eq=False)
 
 
 @frozen
@@ -96,20 +109,59 @@ def _name(value: Any, default: str) -> str:
         raise WireError("algorithm name") from error
 
 
-def decode_request(
-    frame: bytes | memoryview, max_clear: int = MAX_CLEAR
-) -> ClearRequest | SealedRequest:
+Request = ClearRequest | SealedRequest
+
+
+def request_at_once(frame: bytes | memoryview) -> Request | None:
     """
-    Read the outer map of a request. Nothing inside a sealed load is looked at, and a large one is
-    not copied.
+    Read the outer map of a request, if that takes a moment only. Nothing inside a sealed load is
+    looked at, and a large one is not copied.
+
+    @return: C{None}: it is long and not sealed, or of an unusual form: see L{request_steps}.
+    @raises WireError: not a request; Salt answers L{BAD_LOAD}.
+    """
+    if len(frame) <= QUICK:
+        data = frame if frame.__class__ is bytes else bytes(frame)
+        return _request(unpack_raw(data), len(data), guess)
+    outer = _large_sealed(memoryview(frame))
+    return _request(outer, 0, guess) if outer and outer.get(b"enc") == b"aes" else None
+
+
+def request_steps(
+    frame: bytes | memoryview, bounds: Bounds = ACCEPTED
+) -> Generator[None, None, Request]:
+    """
+    The steps that read a request of any form.
+
+    @raises WireError: not a request, or beyond the bounds.
+    """
+    outer = yield from unpacking_raw(bytes(frame), bounds)
+    request = _request(outer, len(frame), lambda load: load)
+    if isinstance(request, ClearRequest):
+        load = yield from guessing(request.load)
+        return ClearRequest(load, request.version, request.size)
+    return request
+
+
+def decode_request(frame: bytes | memoryview) -> Request:
+    """
+    Read a request of any form, of whoever is trusted not to send what takes long.
 
     @raises WireError: not a request; Salt answers L{BAD_LOAD}.
     """
-    request: Any = None
-    if len(frame) > LARGE:
-        request = _large_sealed(memoryview(frame))
+    request = request_at_once(frame)
     if request is None:
-        request = unpack_raw(frame if frame.__class__ is bytes else bytes(frame))
+        request = at_once(request_steps(frame))
+    return request
+
+
+def _request(request: Any, size: int, text: Callable[[Any], Any]) -> Request:
+    """
+    What the outer map says.
+
+    @param size: bytes of the frame.
+    @param text: guesses what in the load of a clear request is text.
+    """
     if request.__class__ is not dict:
         raise WireError("envelope")
     enc = request.get(b"enc")
@@ -133,16 +185,67 @@ def decode_request(
             _name(request.get(b"sig_algo"), PKCS1V15_SHA1),
         )
     if enc == b"clear":
-        if len(frame) > max_clear:
-            raise WireError("clear size")
         if load.__class__ is not dict:
             raise WireError("load")
-        return ClearRequest(guess(load), version)
+        return ClearRequest(text(load), version, size)
     raise WireError("enc")
+
+
+FIELDS = 64
+"""Entries of a map that are looked through for the key of a user; Salt's have some twenty."""
+LONGEST_KEY = 4096
+
+
+def user_key_steps(frame: bytes | memoryview) -> Generator[None, None, bytes]:
+    """
+    The steps that find the key of a local user in a clear request. Nothing is decoded on the way.
+
+    @return: the key, or nothing where there is none.
+    """
+    view = memoryview(frame)
+    try:
+        at = yield from _entry(view, 0, b"load")
+        start, end = yield from _span(view, at, b"key")
+        key = unpack_raw(bytes(view[start:end])) if end - start <= LONGEST_KEY else b""
+    except (LookupError, WireError, *WRONG):
+        return b""
+    return key if isinstance(key, bytes) else b""
+
+
+def _entry(view: memoryview, at: int, name: bytes) -> Generator[None, None, int]:
+    start, _ = yield from _span(view, at, name)
+    return start
+
+
+def _span(view: memoryview, at: int, name: bytes) -> Generator[None, None, tuple[int, int]]:
+    """
+    Where the value of an entry of a map lies.
+
+    @raises LookupError: it has no such entry, or there is no map.
+    """
+    head = head_of(view, at) if at < len(view) else None
+    if head is None or not head[0] or head[1] > FIELDS:
+        raise LookupError
+    _, count, first = head
+    skip = Skipping(view, first)
+    for _ in range(count):
+        start = first + skip.passed
+        yield from skip.one()
+        value = first + skip.passed
+        is_it = value - start < FIELDS and unpack_raw(bytes(view[start:value])) == name
+        if is_it and name == b"load":
+            # It may be long: who looks inside skips it there
+            return value, len(view)
+        yield from skip.one()
+        if is_it:
+            return value, first + skip.passed
+    raise LookupError
 
 
 _RAW = {0xC4: 1, 0xC5: 2, 0xC6: 4, 0xD9: 1, 0xDA: 2, 0xDB: 4}
 """Bytes of the length of raw, by how it begins."""
+_NUMBERS = {0xCC: 1, 0xCD: 2, 0xCE: 4}
+_CONSTANTS = {0xC0: None, 0xC2: False, 0xC3: True}
 
 
 def _large_sealed(frame: memoryview) -> dict[bytes, Any] | None:
@@ -153,14 +256,22 @@ def _large_sealed(frame: memoryview) -> dict[bytes, Any] | None:
     """
     entries: list[Any] = []
     try:
-        if frame[0] & 0xF0 != 0x80:
+        head = head_of(frame, 0)
+        if head is None or not head[0] or head[1] > FIELDS:
             return None
-        at = 1
-        for _ in range(2 * (frame[0] & 0x0F)):
+        _, count, at = head
+        for _ in range(2 * count):
             first = frame[at]
             at += 1
             if first <= 0x7F:
                 entries.append(first)
+                continue
+            if first in _CONSTANTS:
+                entries.append(_CONSTANTS[first])
+                continue
+            if width := _NUMBERS.get(first, 0):
+                entries.append(int.from_bytes(frame[at : at + width], "big"))
+                at += width
                 continue
             if 0xA0 <= first <= 0xBF:
                 size = first - 0xA0

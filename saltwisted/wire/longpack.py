@@ -13,6 +13,7 @@ from typing import Any
 
 from msgpack import OutOfData, Unpacker
 
+from saltwisted.wire.decoding import head_of
 from saltwisted.wire.msgpack import LARGE, WRONG
 
 __all__ = ["LARGE", "in_place"]
@@ -30,7 +31,7 @@ def in_place(data: bytes | memoryview, decode: Decode) -> dict[Any, Any] | None:
     @return: C{None} if it is no map, or something else in it is long, or it is malformed:
         C{decode(data)} says which.
     """
-    head, view = _head(data, 0) if data else None, memoryview(data)
+    head, view = head_of(data, 0) if data else None, memoryview(data)
     if head is None or not head[0]:
         return None
     _, count, at = head
@@ -70,14 +71,3 @@ def _walker(view: memoryview, at: int) -> Any:
     walker = Unpacker()
     walker.feed(view[at : at + 2 * LARGE])
     return walker
-
-
-def _head(data: bytes | memoryview, at: int) -> tuple[bool, int, int] | None:
-    """Whether a container is a map, its length, and where its elements begin; C{None}: no one."""
-    first = data[at]
-    if 0x80 <= first <= 0x9F:
-        return first < 0x90, first & 0x0F, at + 1
-    if not 0xDC <= first <= 0xDF:
-        return None
-    after = at + (5 if first & 1 else 3)
-    return first >= 0xDE, int.from_bytes(data[at + 1 : after], "big"), after

@@ -149,6 +149,10 @@ class PageTests(SynchronousTestCase):
         """C{docs/operations-table.md} is what C{docs/make_operations.py} writes."""
         self.is_made("operations-table.md", "make_operations.py")
 
+    def test_doors_table(self) -> None:
+        """The table in C{docs/security.md} is what C{docs/make_doors.py} writes."""
+        self.is_made("security.md", "make_doors.py")
+
     def test_every_operation_is_said(self) -> None:
         """Each row that is written anywhere is on the page of operations, in a sentence."""
         make = maker("make_operations.py")

@@ -13,8 +13,10 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.pace import BURST
+from saltwisted.doors import SIGN_INS
+from saltwisted.errors import WireError
 from saltwisted.master import signins
-from saltwisted.master.signins import BATCH, HELD_FOR, PLACES, SignIns
+from saltwisted.master.signins import BATCH, HELD_FOR, PLACES, UNUSUAL_ALL, USUAL, SignIns
 from saltwisted.transports import turns
 from saltwisted.wire.commands import Auth, parse_command
 from tests.master.rig import Rig
@@ -327,3 +329,51 @@ class PatienceTests(SynchronousTestCase):
         self.assertEqual(self.served(), ["m0", "m3", "m4", "m5"])
         self.signins.stopService()
         self.assertEqual(self.rig.clock.getDelayedCalls(), [])
+
+
+class LargeSignInTests(SynchronousTestCase):
+    """Sign-ins of strangers that are larger than any minion's."""
+
+    def setUp(self) -> None:
+        self.rig = Rig(self)
+        self.threads = Held()
+        self.signins = SignIns(self.rig.ctx, self.rig.identity, self.threads)  # type: ignore[arg-type]
+        self.signins.startService()
+        self.addCleanup(self.signins.stopService)
+        self.pub = key("minion").public.pem
+
+    def come(self, minion_id: str, size: int, patience: float = 0.0) -> None:
+        """One that came in so many bytes."""
+        load = {"cmd": "_auth", "id": minion_id, "pub": self.pub, "patience": patience}
+        auth = parse_command(load, clear=True)
+        assert isinstance(auth, Auth)
+        self.signins.submit(auth, 3, "1.2.3.4", lambda reply: None, size)
+
+    def test_T_MEM_1_size(self) -> None:
+        """A sign-in that is larger than any can be is refused before anything is kept."""
+        with self.assertRaises(WireError) as caught:
+            self.come("web1", SIGN_INS.request + 1)
+
+        self.assertEqual(caught.exception.reason, "signin-size")
+        self.assertEqual(self.signins.waiting(), 0)
+
+    def test_T_MEM_1_all(self) -> None:
+        """Large ones share a bound, while ordinary ones still come in; answered ones free it."""
+        most = UNUSUAL_ALL // SIGN_INS.request
+        for number in range(most):
+            self.come(f"large{number}", SIGN_INS.request)
+        with self.assertRaises(WireError) as caught:
+            self.come("large", SIGN_INS.request)
+        self.assertEqual(caught.exception.reason, "signin-queue-full")
+        self.come("small", USUAL)
+
+        while self.threads.batches:
+            self.threads.batches.pop(0)[1].callback(None)
+        self.come("large", SIGN_INS.request)
+
+    def test_T_MEM_1_again(self) -> None:
+        """Who asks again and again, or waits for an acceptance, counts once."""
+        for _ in range(3 * UNUSUAL_ALL // SIGN_INS.request):
+            self.come("web1", SIGN_INS.request, patience=30.0)
+            while self.threads.batches:
+                self.threads.batches.pop(0)[1].callback(None)

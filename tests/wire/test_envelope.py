@@ -9,6 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.errors import AuthenticationError, WireError
 from saltwisted.wire.crypticle import SessionKey, open_raw, open_sealed, seal
+from saltwisted.wire.decoding import QUICK, at_once
 from saltwisted.wire.envelope import (
     BAD_LOAD,
     FAILED,
@@ -28,7 +29,9 @@ from saltwisted.wire.envelope import (
     encode_sealed_reply,
     encode_sealed_request,
     open_private_reply,
+    request_at_once,
     signed_form,
+    user_key_steps,
 )
 from saltwisted.wire.msgpack import pack, unpack, unpack_raw
 from tests.fakes.replies import CLUSTER_RETRY
@@ -242,12 +245,45 @@ class RequestTests(SynchronousTestCase):
         ):
             self.assertRaises(WireError, decode_request, pack(wrong))
 
-    def test_clear_size(self) -> None:
-        """Who has proved nothing may send less."""
-        big = encode_clear_request({"cmd": "x" * MAX_CLEAR})
+    def test_T_COST_1_at_once(self) -> None:
+        """What is long and not sealed is not looked at; a long sealed one is read at once."""
+        self.assertIsNone(request_at_once(encode_clear_request({"cmd": "x" * QUICK})))
+        self.assertIsNone(request_at_once(b"\x80" * MAX_CLEAR))
+        self.assertIsNone(request_at_once(b"\xdd\0\x40\0\0" + b"\x80" * MAX_CLEAR))
+        self.assertIsNone(request_at_once(b"\x81\xa3enc\xa5clear" + b"\xa0" * MAX_CLEAR))
 
-        self.assertRaises(WireError, decode_request, big)
-        decode_request(encode_sealed_request("m", b"x" * MAX_CLEAR))
+        sealed = request_at_once(encode_sealed_request("m", b"x" * MAX_CLEAR))
+        self.assertIsInstance(sealed, SealedRequest)
+
+    def test_user_key(self) -> None:
+        """The key of a local user is found in its request, wherever it lies; or nothing is."""
+        long = ["x" * 300] * 500
+
+        def found(frame: bytes) -> bytes:
+            key: bytes = at_once(user_key_steps(frame))
+            return key
+
+        for load in (
+            {"cmd": "publish", "arg": long, "key": "secret", "tgt": "*"},
+            {"key": "secret", "arg": {"a": {"key": "other"}, "key": "third"}},
+        ):
+            frame = encode_clear_request(load)
+            self.assertEqual(found(frame), b"secret")
+            self.assertEqual(found(memoryview(frame)), b"secret")
+        for wrong in (
+            encode_clear_request({"cmd": "publish", "arg": long}),
+            encode_clear_request({"key": "x" * 5000, "arg": long}),
+            encode_clear_request({"key": ["secret"]}),
+            pack({"load": long, "key": "secret"}),
+            pack({str(n): n for n in range(100)} | {"load": {"key": "secret"}}),
+            pack({"load": {str(n): n for n in range(100)} | {"key": "secret"}}),
+            pack(long),
+            b"",
+            b"\xc1",
+            b"\x81\xa4load",
+            b"\x81\xa4load\x81\xa3key\xdb\xff",
+        ):
+            self.assertEqual(found(wrong), b"")
 
 
 class ReplyTests(SynchronousTestCase):

@@ -16,9 +16,9 @@ def sign_in(ctx: Context, request: ClearRequest, peer: str, reply: Callable[[byt
     """
     Queue a sign-in.
 
-    @raises WireError: malformed, or the queue is full; then nobody replies.
+    @raises WireError: malformed or too large, or the queue is full; then nobody replies.
     """
     cmd = parse_command(request.load, clear=True)
     if not isinstance(cmd, Auth):
         raise WireError("cmd")
-    ctx.signins.submit(cmd, request.version, peer, reply)
+    ctx.signins.submit(cmd, request.version, peer, reply, request.size)
