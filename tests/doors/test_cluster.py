@@ -163,7 +163,7 @@ class ControlCosts(SynchronousTestCase):
     def test_T_MEM_1_message(self) -> None:
         """T-MEM-1: what a message is made into is no more than is counted for it."""
         for name, make in shapes():
-            data = self.call(make(64 * KIB))
+            data = self.call(make(20 * KIB))
             used = peak(lambda data=data: self.drive(data))
             counted = DECODED * len(data) + min(DECODED * len(data), OF_CONTAINERS)
             self.assertLess(used, counted + 4 * len(data), name)
@@ -286,7 +286,7 @@ class LinkCosts(LinkRig):
         """T-COST-1: a large body of any shape is looked at in short turns before it is handled."""
         for name, make in shapes():
             self.open()
-            body = make(MIB)
+            body = make(384 * KIB)
             undisturbed(lambda body=body: [self.bring(body), self.settle()])
             self.assertLess(self.clock.longest, SLACK * 10 / 1000, name)
 
