@@ -112,13 +112,13 @@ LONG = 64 * 1024
 """Bytes of a message that is collected apart from what comes behind it."""
 SHORT = 4096
 """Bytes of a message that is handled at once if it comes alone."""
-DECODED = 40
+DECODED, MAPS = 40, 60
 """
 Bytes that are counted for each byte of a message while its call runs. Of a short negative number
-Python makes so many; of what people send it makes a few.
+Python makes 40, of a map with one key 100; of what people send it makes a few.
 """
 OF_CONTAINERS = 4 * 1024 * 1024
-"""Bytes that are counted besides for its containers: a map with one key takes more than others."""
+"""Bytes that are counted for maps at the most, since a message has not more of them."""
 ACCEPTS = 4
 """Connections that are accepted in one turn of the reactor; 20 more where many wait."""
 SAID = 60.0
@@ -427,7 +427,7 @@ class ControlProtocol(Protocol):
         if not isinstance(number, int) or not isinstance(op, str):
             self._drop("undecodable")
             return
-        counted = DECODED * size + min(DECODED * size, OF_CONTAINERS)
+        counted = counted_for(size)
         if op == "cancel":
             if number in self._calls:
                 self._forget(number).cancel()
@@ -597,6 +597,11 @@ class ControlProtocol(Protocol):
         for each in waiting:
             if not each.called:
                 each.callback(None)
+
+
+def counted_for(size: int) -> int:
+    """Bytes that are counted for a message of this size while its call runs."""
+    return DECODED * size + min(MAPS * size, OF_CONTAINERS)
 
 
 def _is_one(data: bytes, most: int) -> bool:

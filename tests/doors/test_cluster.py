@@ -38,11 +38,10 @@ from saltwisted.errors import WireError
 from saltwisted.transports import turns
 from saltwisted.transports.etcd import parsed
 from saltwisted.transports.ipc import (
-    DECODED,
-    OF_CONTAINERS,
     ControlProtocol,
     ControlServer,
     PeerProcess,
+    counted_for,
     judge_by_uid,
     judge_of_minion,
 )
@@ -165,15 +164,14 @@ class ControlCosts(SynchronousTestCase):
         for name, make in shapes():
             data = self.call(make(20 * KIB))
             used = peak(lambda data=data: self.drive(data))
-            counted = DECODED * len(data) + min(DECODED * len(data), OF_CONTAINERS)
-            self.assertLess(used, counted + 4 * len(data), name)
-        self.assertLess(DECODED * CONTROL.request + OF_CONTAINERS, CONTROL.memory)
+            self.assertLess(used, counted_for(len(data)) + 4 * len(data), name)
+        self.assertLess(counted_for(CONTROL.request), CONTROL.memory)
 
     def test_T_MEM_1_minion(self) -> None:
         """T-MEM-1: a minion takes short messages alone of those whom it refuses anyhow."""
         _, wire = self.drive(struct.pack(">I", CONTROL_MINION.request + 1), judge_of_minion)
         self.assertTrue(wire.aborted)
-        self.assertLessEqual(DECODED * CONTROL_MINION.request, CONTROL_MINION.memory)
+        self.assertLess(counted_for(CONTROL_MINION.request), CONTROL_MINION.memory)
 
     def test_T_MEM_1_unread(self) -> None:
         """T-MEM-1: of many who ask and do not read, no more is kept than all together may have."""
