@@ -80,5 +80,150 @@ SIGN_INS = Door(
     "an accepted key goes first",
 )
 
-DOORS: dict[str, Door] = {row.name: row for row in (CLEAR, SIGN_INS)}
+CONTROL = Door(
+    name="control",
+    title="the control socket of a master and of a cluster's node",
+    who="every user of the machine, as the kernel names it; root and the daemon's own user have "
+    "limits of their own (`TRUSTED` in `transports/ipc.py`)",
+    opened=("saltwisted/transports/ipc.py:startService", "saltwisted/transports/ipc.py:adopt"),
+    request=1 * MIB,
+    per_kib=250,
+    per_request=400,
+    turn=10,
+    memory=48 * MIB,
+    memory_all=192 * MIB,
+    holds=60,
+    beyond="a message that is too long, or has too many containers, ends the connection; so does "
+    "one that is not finished in time. A user's further calls are refused. Of users who make it "
+    "keep too much, the connection that keeps most is closed. Others than root and the daemon's "
+    "own user have half of the 512 connections, and one user an eighth",
+)
+CONTROL_MINION = Door(
+    name="control-minion",
+    title="the control socket of a minion",
+    who="every user of the machine; all but root and the minion's own user are only refused",
+    opened=("saltwisted/transports/ipc.py:startService", "saltwisted/transports/ipc.py:adopt"),
+    request=64 * KIB,
+    per_kib=250,
+    per_request=400,
+    turn=10,
+    memory=8 * MIB,
+    memory_all=16 * MIB,
+    holds=60,
+    beyond=CONTROL.beyond,
+)
+
+PEER_STRANGER = Door(
+    name="peer-stranger",
+    title="the peer port, before somebody is known: TLS handshakes, and the one record of a join",
+    who="everybody who reaches the port; a record only while there is a token or a "
+    "`cluster_secret` to join by",
+    opened=("saltwisted/cluster/links/port.py:startService",),
+    request=1 * KIB,
+    per_kib=2500,
+    per_request=5000,
+    turn=5,
+    memory=256 * KIB,
+    memory_all=32 * MIB,
+    holds=10,
+    beyond="128 connections that have proved nothing, 16 from one address, 120 failures a minute "
+    "from one address: TCP refuses more. A join that proves no secret is not answered; 5 of them "
+    "a minute from one address, 60 in all, and no join is heard for a minute",
+)
+PEER_MEMBER = Door(
+    name="peer-member",
+    title="the peer port for members of the cluster: words, bulk bodies and streams of roots",
+    who="holders of the key of a member, proved by TLS",
+    opened=(
+        "saltwisted/cluster/links/port.py:startService",
+        "saltwisted/cluster/links/peers.py:_connect",
+        "saltwisted/cluster/links/ring.py:reaches",
+    ),
+    request=16 * MIB,
+    per_kib=60,
+    per_request=400,
+    turn=25,
+    memory=192 * MIB,
+    memory_all=1024 * MIB,
+    holds=10,
+    beyond="a body that is too long, or has too many containers, ends the link, and so does a "
+    "peer that does not read 64 MiB. One member has 64 connections",
+)
+PEER_JOIN = Door(
+    name="peer-join",
+    title="the member that a joining node asks",
+    who="whoever answers at the address that the operator gives; it must prove the same secret",
+    opened=("saltwisted/cluster/life/join.py:ask",),
+    request=16 * MIB,
+    per_kib=60,
+    per_request=5000,
+    turn=25,
+    memory=17 * MIB,
+    memory_all=17 * MIB,
+    holds=20,
+    beyond="the connection is closed, and the next address is asked",
+)
+
+ETCD = Door(
+    name="etcd",
+    title="the etcd that keeps the claims, where `claims: etcd` is set",
+    who="the servers of `claims_etcd`, by the certificate that the options ask for",
+    opened=("saltwisted/transports/etcd.py:__init__",),
+    request=4 * MIB,
+    per_kib=60,
+    per_request=3000,
+    turn=45,
+    memory=40 * MIB,
+    memory_all=640 * MIB,
+    holds=1,
+    beyond="an answer that is too long, has more than 70 000 parts, or is not whole within a "
+    "second: the next address is asked. 16 questions at once; more wait 2.5 seconds",
+)
+LOGIN_LDAP = Door(
+    name="ldap",
+    title="directories of logins",
+    who="the servers of `auth.ldap`, asked by a worker process; what it says of them is judged "
+    "as at the control socket",
+    opened=("saltwisted/worker/process/ldap.py:_open",),
+    request=1 * MIB,
+    per_kib=60,
+    per_request=500,
+    turn=5,
+    memory=48 * MIB,
+    memory_all=192 * MIB,
+    holds=60,
+    beyond="4096 groups count; a worker that does not answer in time is ended, and the login fails",
+)
+LOGIN_WEB = Door(
+    name="login-web",
+    title="providers of OpenID Connect, and `rest`",
+    who="the addresses of `external_auth`, asked by a worker process",
+    opened=("saltwisted/worker/process/web.py:ask",),
+    request=1 * MIB,
+    per_kib=60,
+    per_request=500,
+    turn=5,
+    memory=48 * MIB,
+    memory_all=192 * MIB,
+    holds=60,
+    beyond="no more than a MiB of an answer is read, 256 KiB of what a provider says; 64 keys and "
+    "4096 groups or rules count. A worker that does not answer in time is ended, and the login "
+    "fails",
+)
+
+DOORS: dict[str, Door] = {
+    row.name: row
+    for row in (
+        CLEAR,
+        SIGN_INS,
+        CONTROL,
+        CONTROL_MINION,
+        PEER_STRANGER,
+        PEER_MEMBER,
+        PEER_JOIN,
+        ETCD,
+        LOGIN_LDAP,
+        LOGIN_WEB,
+    )
+}
 """All doors, by name."""

@@ -30,6 +30,7 @@ which they count while the provider is away.
 """
 LEAST_BITS, MOST_BITS = 2048, 8192
 MOST_KEYS = 64
+KEY_FIELDS = ("kty", "use", "key_ops", "alg", "kid", "n", "e", "crv", "x", "y")
 MAX_GROUPS = 4096
 TYPES = ("", "jwt", "at+jwt", "application/at+jwt")
 """Kinds of tokens that log in; others, such as one that logs out, are signed by the same keys."""

@@ -14,7 +14,7 @@ import stat
 from twisted.logger import Logger
 
 from saltwisted.config.options import MasterConfig
-from saltwisted.domain.keys import grains_match, id_matches, may_be_trusted, signing_lines
+from saltwisted.domain.keys import IdLines, grains_match, may_be_trusted, signing_lines
 from saltwisted.errors import StoreError
 from saltwisted.interfaces import IVoucher
 from saltwisted.stores import files
@@ -33,10 +33,24 @@ class Autosign:
         self._config = config
         self._keys = keys
         self._voucher = voucher
+        self._read: dict[str, tuple[tuple[int, ...], IdLines]] = {}
 
-    def _lines(self, path: str | None) -> tuple[str, ...]:
+    def _matches(self, minion_id: str, path: str | None) -> bool:
+        """Whether a file means this minion. It is read again only where it has changed."""
         if not path:
-            return ()
+            return False
+        try:
+            info = os.stat(path)
+        except OSError:
+            return False
+        state = (info.st_mtime_ns, info.st_ctime_ns, info.st_size, info.st_ino, info.st_mode,
+                 info.st_gid, bool(self._config.permissive_pki_access))  # fmt: skip
+        kept = self._read.get(path)
+        if kept is None or kept[0] != state:
+            kept = self._read[path] = state, IdLines(self._lines(path))
+        return kept[1].match(minion_id)
+
+    def _lines(self, path: str) -> tuple[str, ...]:
         try:
             info = os.stat(path)
         except OSError:
@@ -62,14 +76,14 @@ class Autosign:
 
     def rejects(self, minion_id: str) -> bool:
         """Whether C{autoreject_file} names the id."""
-        return id_matches(minion_id, self._lines(self._config.autoreject_file))
+        return self._matches(minion_id, self._config.autoreject_file)
 
     def accepts(self, auth: Auth, now: float) -> bool:
         """Whether any rule accepts the id, its token, or its C{autosign_grains}."""
         config, minion_id, grains = self._config, auth.id, auth.autosign_grains
         if config.auto_accept:
             return True
-        if id_matches(minion_id, self._lines(config.autosign_file)):
+        if self._matches(minion_id, config.autosign_file):
             return True
         if self._voucher.pre_accepted(auth):
             return True
@@ -79,9 +93,11 @@ class Autosign:
         folder = config.autosign_grains_dir
         if not folder or not isinstance(grains, dict) or not grains:
             return False
-        values = {
-            name: self._lines(os.path.join(folder, name))
-            for name in grains
-            if isinstance(name, str) and "/" not in name and name not in (".", "..")
-        }
-        return grains_match(grains, values)
+        # A stranger names as many grains as it likes; the files are the operator's
+        try:
+            names = [name for name in os.listdir(folder) if name in grains]
+        except OSError:
+            return False
+        return grains_match(
+            grains, {name: self._lines(os.path.join(folder, name)) for name in names}
+        )

@@ -47,6 +47,8 @@ OF_RUN: ContextVar[str] = ContextVar("generation_of_run", default="")
 """The generation of the orchestration of which the present call is a step; empty for none."""
 OPTIONAL_KWARGS = ("metadata", "ret_config", "ret_kwargs", "module_executors", "executor_opts")
 """Keys of a publish load's C{kwargs} that stock minions understand inside the job map."""
+MOST_TAGS = 1000
+"""Beginnings of tags that one caller may listen for."""
 ISSUERS = 10_000
 """Jobs published for minions of which the issuer is remembered."""
 REKEY = "saltwisted.next_key"
@@ -73,6 +75,7 @@ class Dispatcher:
         self.targets = Targets(ground.clock, self.universe, workers)
         self._jids = jids
         self._issuers: OrderedDict[str, str] = OrderedDict()
+        self._told: dict[str, Any] = {"tag": "", "data": None}
         self.chosen = Chosen(ground)
         self.latecomers = LateJobs(ground)
 
@@ -340,19 +343,28 @@ class Dispatcher:
         self, args: Mapping[str, Any], stream: Callable[[Any], Awaitable[None] | None]
     ) -> None:
         """Send every event whose tag begins with one of C{tags}, until the caller goes away."""
-        prefixes: Iterable[str] = args.get("tags") or [""]
+        prefixes: Sequence[str] = args.get("tags") or [""]
+        if len(prefixes) > MOST_TAGS:
+            raise RemoteError("SaltInvocationError", f"events: more than {MOST_TAGS} tags")
         for_ever: Deferred[None] = Deferred()
 
         def receive(tag: str, data: Mapping[str, Any]) -> None:
-            stream({"tag": tag, "data": data})
+            stream(self._item(tag, data))
 
-        stops = [self._ground.bus.subscribe(str(prefix), receive) for prefix in prefixes]
+        each = dict.fromkeys(map(str, prefixes))
+        stops = [self._ground.bus.subscribe(prefix, receive) for prefix in each]
         try:
             stream({"tag": "", "data": {}, "ready": True})
             await for_ever
         finally:
             for stop in stops:
                 stop()
+
+    def _item(self, tag: str, data: Mapping[str, Any]) -> dict[str, Any]:
+        """An event for those who listen: the same object for all, so that it is packed once."""
+        if self._told["tag"] != tag or self._told["data"] is not data:
+            self._told = {"tag": tag, "data": data}
+        return self._told
 
     async def ask_running(
         self, minions: Collection[str], answered: Callable[[str, Collection[str]], None]

@@ -28,6 +28,7 @@ from saltwisted import __version__
 from saltwisted.config.options import MinionConfig
 from saltwisted.domain.jid import JidMaker
 from saltwisted.domain.replica.tokens import MINION, parse
+from saltwisted.doors import CONTROL_MINION
 from saltwisted.errors import ConfigError, TransportClosed, WireError
 from saltwisted.minion.channel import Identity
 from saltwisted.minion.connection import Hooks, MasterLink
@@ -55,7 +56,7 @@ from saltwisted.stores.files import make_dir, read_file, sweep_temporary, write_
 from saltwisted.stores.keys import master_keys
 from saltwisted.stores.minion import MasterKeyFile, MastersFile, SeenFile, TokenFile
 from saltwisted.transports.bus import EventBus
-from saltwisted.transports.ipc import ControlServer
+from saltwisted.transports.ipc import ControlServer, judge_of_minion
 from saltwisted.transports.latency import LatencyMeter
 from saltwisted.transports.lookups import LookUps
 from saltwisted.transports.reasons import why
@@ -434,7 +435,13 @@ class MinionRole:
         before_connect = bool(config.scheduler_before_connect)
         self.later = Later([self.scheduler, self._mine()], before_connect)
         self.control = self._control()
-        self.server = ControlServer(reactor, self.control.handle, self.socket)
+        self.server = ControlServer(
+            reactor,
+            self.control.handle,
+            self.socket,
+            judge_of_minion,
+            kept=CONTROL_MINION.memory_all,
+        )
         self.meter = LatencyMeter(reactor, AlarmWatch())
         self.startup = self.minion.startup_job()
         self.parts: list[Any] = [

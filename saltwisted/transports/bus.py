@@ -8,7 +8,7 @@ fire.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
@@ -79,7 +79,9 @@ class EventBus:
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._by_prefix: dict[str, list[_Subscription]] = {}
+        # Of one prefix, in the order in which they came; who goes is found at once
+        self._by_prefix: dict[str, dict[_Subscription, None]] = {}
+        self._of_length: Counter[int] = Counter()
         self._lengths: tuple[int, ...] = ()
         self._order = 0
         self._queue: deque[Fired] = deque()
@@ -146,22 +148,29 @@ class EventBus:
     ) -> Callable[[], None]:
         self._order += 1
         subscription = _Subscription(self._order, prefix, receiver, whole)
-        self._by_prefix.setdefault(prefix, []).append(subscription)
-        self._measure()
+        same = self._by_prefix.get(prefix)
+        if same is None:
+            same = self._by_prefix[prefix] = {}
+            self._count(len(prefix), 1)
+        same[subscription] = None
 
         def stop() -> None:
             if subscription.alive:
                 subscription.alive = False
-                same = self._by_prefix[prefix]
-                same.remove(subscription)
+                del same[subscription]
                 if not same:
                     del self._by_prefix[prefix]
-                    self._measure()
+                    self._count(len(prefix), -1)
 
         return stop
 
-    def _measure(self) -> None:
-        self._lengths = tuple(sorted({len(prefix) for prefix in self._by_prefix}))
+    def _count(self, length: int, more: int) -> None:
+        """So many prefixes more have this length; what an event looks at are the lengths."""
+        self._of_length[length] += more
+        if self._of_length[length] == 0:
+            del self._of_length[length]
+        if len(self._lengths) != len(self._of_length):
+            self._lengths = tuple(sorted(self._of_length))
 
     def listening(self, tag: str) -> bool:
         """Whether anybody would get an event of this tag."""

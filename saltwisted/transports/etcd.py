@@ -23,6 +23,7 @@ from twisted.web.iweb import IBodyProducer
 from zope.interface import implementer
 
 from saltwisted.domain.claims.etcd import OPTION, Ask, Settings, decode_token, login
+from saltwisted.doors import ETCD
 from saltwisted.errors import RemoteError, RequestTimeout, TransportClosed, WireError
 from saltwisted.transports.deferreds import as_deferred
 from saltwisted.transports.etcdtls import TlsPolicy, plain_reason
@@ -31,8 +32,13 @@ TRY_TIME = 1.0
 """Seconds that one address may take."""
 WHOLE_TIME = 2.5
 """Seconds after which no further one is tried."""
-MOST_BYTES = 16 << 20
+MOST_BYTES = ETCD.request
 """Of an answer."""
+MOST_PARTS = 70_000
+"""
+Of an answer: what begins or separates values. One held key has seven. JSON is read by one call,
+during which the reactor stands; so many take some ten milliseconds.
+"""
 CONNECTIONS = 16
 """Questions that are on their way at the same time; more of them wait."""
 UNAUTHENTICATED = 16
@@ -274,14 +280,7 @@ class Gateway:
         body = _Body(done)
         response.deliverBody(body)
         data = await done
-        if response.code == 404 and not data.startswith(b"{"):
-            raise WireError("it knows no /v3/: is it an etcd, of 3.4 or newer?")
-        try:
-            answer = json.loads(data)
-        except (ValueError, RecursionError):
-            raise WireError(f"no JSON but {data[:60]!r} (HTTP {response.code})") from None
-        if not isinstance(answer, dict):
-            raise WireError(f"no JSON object but {data[:60]!r}")
+        answer = parsed(data, response.code)
         if response.code != 200 or "error" in answer:
             raise self._refused(at, response.code, answer)
         return answer
@@ -305,3 +304,23 @@ def _reason(failure: Failure) -> Failure:
     while reasons := getattr(failure.value, "reasons", None):
         failure = reasons[0]
     return failure
+
+
+def parsed(data: bytes, code: int = 200) -> dict[str, Any]:
+    """
+    The JSON object of an answer, judged by its size before it is read.
+
+    @param code: the status of HTTP.
+    @raises WireError: it is none.
+    """
+    if code == 404 and not data.startswith(b"{"):
+        raise WireError("it knows no /v3/: is it an etcd, of 3.4 or newer?")
+    if sum(map(data.count, (b",", b"{", b"["))) > MOST_PARTS:
+        raise WireError(f"no JSON of at most {MOST_PARTS} parts")
+    try:
+        answer = json.loads(data)
+    except (ValueError, RecursionError):
+        raise WireError(f"no JSON but {data[:60]!r} (HTTP {code})") from None
+    if not isinstance(answer, dict):
+        raise WireError(f"no JSON object but {data[:60]!r}")
+    return answer

@@ -5,7 +5,7 @@ Long loops in the reactor thread, in short turns.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from time import perf_counter, thread_time
 from typing import Any, Generic, TypeVar
 
@@ -71,6 +71,15 @@ class Line(Generic[T]):
     def __len__(self) -> int:
         return len(self._things)
 
+    @property
+    def rests(self) -> bool:
+        """Whether there is anything to be done."""
+        return bool(self._things)
+
+    def _step(self) -> None:
+        """Do the next piece of it."""
+        self._work(self._things.popleft())
+
     def put(self, thing: T) -> None:
         """Work on it now, or behind those that came before."""
         if self._ended:
@@ -86,8 +95,8 @@ class Line(Generic[T]):
 
     def drain(self) -> None:
         """Process everything that waits: nothing more arrives."""
-        while self._things and not self._busy:
-            self._work(self._things.popleft())
+        while self.rests and not self._busy:
+            self._step()
         self._settle()
 
     def stop(self) -> None:
@@ -104,8 +113,8 @@ class Line(Generic[T]):
         began = now = thread_time()
         self._busy, until = True, began + self._turns.left(self._portion - self._used)
         try:
-            while goes and self._things:
-                self._work(self._things.popleft())
+            while goes and self.rests:
+                self._step()
                 now = thread_time()
                 goes = now <= until
         finally:
@@ -116,11 +125,52 @@ class Line(Generic[T]):
 
     def _settle(self) -> None:
         """The rest waits for the next turn; whoever brings more is told so."""
-        if self._things and self._call is None:
+        rests = self.rests
+        if rests and self._call is None:
             self._call = self._turns.later(self._next)
-        elif not self._things and self._call is not None:
+        elif not rests and self._call is not None:
             self._call.cancel()
             self._call = None
-        if self._stands != bool(self._things):
+        if self._stands != rests:
             self._stands = not self._stands
             self._standing(self._stands)
+
+
+class LongLine(Line[T]):
+    """
+    A line of things of which each takes as many turns as it needs: the next one begins when it is
+    done.
+
+    @ivar _work: gives the steps of one thing; a step is short, and must not fail.
+    """
+
+    _work: Callable[[T], Iterator[object]]
+
+    def __init__(
+        self,
+        clock: Any,
+        work: Callable[[T], Iterator[object]],
+        standing: Callable[[bool], object] = lambda stands: None,
+    ) -> None:
+        super().__init__(clock, work, standing)
+        self._steps: Iterator[object] | None = None
+
+    @property
+    def rests(self) -> bool:
+        return self._steps is not None or bool(self._things)
+
+    def _step(self) -> None:
+        if self._steps is None:
+            self._steps = iter(self._work(self._things.popleft()))
+        try:
+            next(self._steps)
+        except StopIteration:
+            self._steps = None
+        except BaseException:
+            self._steps = None
+            raise
+
+    def stop(self) -> None:
+        """Work on nothing more, nor on what has begun."""
+        self._steps = None
+        super().stop()

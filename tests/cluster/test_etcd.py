@@ -366,6 +366,7 @@ class OddTests(TestCase):
             (lambda _: b"", "no JSON"),
             (lambda _: b"[]", "no JSON object"),
             (lambda _: b"[" * 100_000, "no JSON"),
+            (lambda _: b"[" + b"{}," * 70_000 + b"1]", "no JSON of at most 70000 parts"),
             (lambda _: b"{}", "makes no sense"),
             (lambda _: header + b'"succeeded": true}', "lease of 0 seconds|another request"),
             (lambda _: header + b'"ID": "5", "TTL": "600", "succeeded": true}', "another request"),

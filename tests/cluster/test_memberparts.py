@@ -8,12 +8,23 @@ from types import SimpleNamespace
 from typing import Any
 
 from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.life import keptmembership
-from saltwisted.cluster.life.gate import Farewell, MemberGate
+from saltwisted.cluster.life.gate import LINGER, Farewell, MemberGate
 from saltwisted.cluster.life.keptmembership import KEEP_FACTS, KeptMembership
 from saltwisted.transports.tls import AMP, BULK, JOIN
+
+
+class Wire(StringTransport):
+    """A transport that can be aborted."""
+
+    aborted = False
+
+    def abortConnection(self) -> None:
+        """Note it."""
+        self.aborted = True
 
 
 class Members:
@@ -46,7 +57,10 @@ class GateTests(SynchronousTestCase):
             enter=lambda session: "link",
             links=lambda: [],
         )
-        admission: Any = SimpleNamespace(open=lambda: self.is_open, reader=lambda session: "reader")
+        self.clock = Clock()
+        admission: Any = SimpleNamespace(
+            open=lambda: self.is_open, reader=lambda session: "reader", clock=self.clock
+        )
         self.gate = MemberGate(
             key="own", membership=members, peers=peers, admission=admission, now=lambda: 1e6
         )
@@ -62,6 +76,20 @@ class GateTests(SynchronousTestCase):
         }
         self.assertEqual(entered["live"], "link")
         self.assertIsInstance(entered["gone"], Farewell)
+
+    def test_T_MEM_1_farewell(self) -> None:
+        """T-MEM-1: a removed node that does not take its farewell is hung up on."""
+        farewell, wire = Farewell(self.clock), Wire()
+        farewell.makeConnection(wire)
+        farewell.dataReceived(b"x" * 100)
+        self.clock.advance(LINGER)
+
+        self.assertTrue(wire.aborted)
+        self.assertIn(b"farewell", wire.value())
+        polite = Farewell(self.clock)
+        polite.makeConnection(Wire())
+        polite.connectionLost()
+        self.assertEqual(self.clock.getDelayedCalls(), [])
 
     def test_joins(self) -> None:
         """A stranger's record is read only while there is something to join by."""

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.keys import (
     Answer,
+    IdLines,
     SignIn,
     clean_key,
     grains_match,
@@ -21,6 +22,7 @@ from saltwisted.domain.keys import (
     signing_lines,
     valid_minion_id,
 )
+from tests.doors.measure import NOISE, least
 
 KEY = b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----"
 OTHER = b"-----BEGIN PUBLIC KEY-----\nBBBB\n-----END PUBLIC KEY-----"
@@ -203,6 +205,34 @@ class RuleTests(SynchronousTestCase):
         self.assertTrue(id_matches("web1", [r"web\d"]))
         self.assertFalse(id_matches("web12", [r"web\d"]))
         self.assertFalse(id_matches("web1", ["("]))
+
+    def test_lines_in_order(self) -> None:
+        """Lines that are put in order mean the ids that they mean one by one."""
+        pieces = st.lists(
+            st.sampled_from(["a", "b", ".", "-", "*", "?", "[ab]", "\\d", "+", "|", "("]),
+            max_size=5,
+        ).map("".join)
+        names = st.lists(st.sampled_from("ab.-\n"), max_size=5).map("".join)
+
+        @settings(derandomize=True, max_examples=500, deadline=None, database=None)
+        @given(st.lists(pieces, max_size=6), names)
+        def same(lines: list[str], name: str) -> None:
+            self.assertEqual(IdLines(lines).match(name), id_matches(name, lines), (name, lines))
+
+        same()
+
+    def test_T_COST_1_many_lines(self) -> None:
+        """A file of ten thousand names costs a sign-in no more than a short one."""
+
+        def lines(size: int) -> IdLines:
+            return IdLines(f"web{n:05}.example.com" for n in range(size // 20))
+
+        def act(made: IdLines) -> None:
+            for n in range(200):
+                made.match(f"web{n:05}xexample.net")
+
+        few, many = lines(1000), lines(200_000)
+        self.assertLess(least(lambda: act(many)), 5 * least(lambda: act(few)) + NOISE)
 
     def test_grains(self) -> None:
         """One equal value is enough, numbers compare as text, and what is not a map fails."""

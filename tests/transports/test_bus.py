@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.transports.bus import EventBus, Fired
+from tests.doors.measure import assert_linear
 
 
 class BusTests(SynchronousTestCase):
@@ -160,3 +161,18 @@ class BusTests(SynchronousTestCase):
                 bus.fire(text, {})
 
         self.assertEqual(heard, expected)
+
+    def test_T_COST_1_many_prefixes(self) -> None:
+        """Who listens for many tags costs in proportion, when it comes and when it goes."""
+
+        def act(prefixes: list[str]) -> None:
+            bus = EventBus(lambda: 0.0)
+            for stop in [bus.subscribe(prefix, lambda tag, data: None) for prefix in prefixes]:
+                stop()
+            self.assertFalse(bus.listening("x"))
+
+        def different(size: int) -> list[str]:
+            return [f"{n}" * (n % 50) for n in range(size)]
+
+        assert_linear(self, "different tags", different, act, (250, 4000))
+        assert_linear(self, "one tag", lambda size: ["a"] * size, act, (500, 8000))

@@ -22,11 +22,14 @@ from twisted.internet import defer
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.internet.threads import deferToThread
+from twisted.logger import Logger
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from saltwisted.errors import ConfigError, DeniedError, RemoteError, StoreError, TargetError
+from saltwisted.transports import ipc, turns
 from saltwisted.transports.ipc import (
     MAX_PATH,
+    TRUSTED,
     ControlProtocol,
     ControlServer,
     Limits,
@@ -35,6 +38,7 @@ from saltwisted.transports.ipc import (
     judge_by_uid,
 )
 from saltwisted.worker.control import ControlClient
+from tests.master.test_automation_turns import one_turn
 
 ME = PeerProcess(os.geteuid(), os.getegid(), os.getpid())
 STRANGER = PeerProcess(4711, 4711, 5)
@@ -70,11 +74,12 @@ def awaited(test: Callable[[Any], Coroutine[Any, Any, None]]) -> Callable[[Any],
     return run
 
 
-class ProtocolTests(SynchronousTestCase):
-    """One connection, byte by byte."""
+class Rig(SynchronousTestCase):
+    """A server, and operations to call; its subclasses have the tests."""
 
     def setUp(self) -> None:
-        """A server with a clock, and operations to call."""
+        """A server with a clock, and operations to call; a turn has room for all that comes."""
+        self.patch(turns, "PORTION", 3600.0)
         self.clock = Clock()
         self.waiting: list[defer.Deferred[Any]] = []
         self.cancelled: list[str] = []
@@ -128,6 +133,10 @@ class ProtocolTests(SynchronousTestCase):
             )
             data = data[4 + size :]
         return found
+
+
+class ProtocolTests(Rig):
+    """One connection, byte by byte."""
 
     def test_call(self) -> None:
         """A call is answered under its number, and the handler knows who asks."""
@@ -342,6 +351,171 @@ class ProtocolTests(SynchronousTestCase):
         self.assertEqual(others, [False, False])
         self.assertEqual(mine, [False] * 12 + [True])
         self.assertEqual(self.counters["ipc_refused_full"], 3)
+
+
+class ShareTests(Rig):
+    """What one peer may take of the daemon: turns, memory, time. Its tests run in short turns."""
+
+    def setUp(self) -> None:
+        """Each message takes a turn of its own."""
+        super().setUp()
+        self.patch(turns, "PORTION", -1.0)
+        self.limits = Limits(frame=1000, calls=3, unsent=2000, patience=60.0, unfinished=20.0)
+
+    def test_T_COST_1_turns(self) -> None:
+        """Messages that come at once are handled one a turn, and no more are read meanwhile."""
+        protocol, wire = self.connect()
+
+        protocol.dataReceived(b"".join(message(id=n, op="echo", args={}) for n in range(50)))
+        seen = []
+        while self.clock.getDelayedCalls():
+            self.assertEqual(wire.producerState, "paused")
+            one_turn(self.clock)
+            seen += self.answers(wire)
+            self.assertLessEqual(len(self.streams), len(seen) + 1)
+
+        self.assertEqual([answer["id"] for answer in seen], list(range(50)))
+        self.assertEqual(wire.producerState, "producing")
+
+    def test_last_words(self) -> None:
+        """What was said before the peer hung up is heard, and its connection ends after that."""
+        protocol, _ = self.connect()
+        protocol.dataReceived(message(id=1, op="echo") + message(id=2, op="wait"))
+
+        protocol.connectionLost()
+        self.assertEqual(self.server.connections, 1)
+        self.clock.pump([0.0] * 9)
+
+        self.assertEqual(len(self.streams), 2)
+        self.assertEqual(self.cancelled, ["wait"])
+        self.assertEqual(self.server.connections, 0)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_stopped_between(self) -> None:
+        """A server that hangs up handles nothing that waits."""
+        protocol, _ = self.connect()
+        protocol.dataReceived(message(id=1, op="echo") + message(id=2, op="echo"))
+
+        stopped = self.server.hang_up()
+        protocol.connectionLost()
+
+        self.successResultOf(stopped)
+        self.assertEqual(self.streams, [])
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_T_MEM_1_unfinished(self) -> None:
+        """A message that is begun and not finished in time ends the connection; a whole one not."""
+        protocol, wire = self.connect()
+        protocol.dataReceived(message(id=1, op="wait", args={}))
+        self.clock.advance(0)
+        self.clock.advance(60)
+        self.assertFalse(wire.aborted)
+
+        protocol.dataReceived(message(id=2, op="echo")[:-1])
+        self.clock.advance(19)
+        self.assertFalse(wire.aborted)
+        self.clock.advance(1)
+
+        self.assertTrue(wire.aborted)
+        self.assertEqual(self.counters["ipc_dropped_unfinished"], 1)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_T_MEM_1_together(self) -> None:
+        """
+        All that users make the daemon keep has one bound; the one that keeps most loses what keeps
+        most, and the daemon's own user is not counted.
+        """
+        few = Limits(frame=1000, kept=1500)
+        self.server = ControlServer(
+            self.clock,
+            self.handle,
+            judge=lambda peer: TRUSTED if peer == ME else few,
+            counters=self.counters,
+            kept=3000,
+        )
+        begun = struct.pack(">I", 900) + b"x" * 600
+        mine = self.connect(ME)[1]
+        wires = []
+        for uid in (1, 2, 3, 4):
+            protocol, wire = self.connect(PeerProcess(uid, 1, 1))
+            protocol.dataReceived(begun)
+            wires.append(wire)
+        own, other = self.connect(PeerProcess(1, 1, 1))
+        own.dataReceived(begun[:-1])
+
+        self.assertEqual([wire.aborted for wire in wires], [True, False, False, False])
+        self.assertFalse(other.aborted)
+        again, third = self.connect(PeerProcess(1, 1, 1))
+        again.dataReceived(begun[:-2])
+        self.assertEqual([other.aborted, third.aborted, mine.aborted], [True, False, False])
+        self.assertEqual(self.counters["ipc_dropped_crowded"], 2)
+
+    def test_T_MEM_1_arguments(self) -> None:
+        """What running calls were given counts too, until they end; more of them are refused."""
+        self.limits = Limits(frame=1000, kept=100_000)
+        protocol, wire = self.connect(STRANGER)
+        for number in (1, 2):
+            protocol.dataReceived(message(id=number, op="wait", args={"a": "x" * 900}))
+            self.clock.advance(0)
+        (refused,) = self.answers(wire)
+        self.assertEqual((refused["id"], len(self.waiting)), (2, 1))
+
+        self.waiting[0].callback(1)
+        protocol.dataReceived(message(id=3, op="wait", args={"a": "x" * 900}))
+        self.clock.advance(0)
+
+        self.assertEqual(len(self.waiting), 2)
+        self.assertEqual(self.counters["ipc_calls_refused"], 1)
+
+    def test_T_MEM_1_crowd(self) -> None:
+        """Strangers with many names have half of the connections together."""
+        self.server = ControlServer(
+            self.clock, self.handle, judge=judge_by_uid, connections=16, counters=self.counters
+        )
+
+        crowd = [self.connect(PeerProcess(5000 + n, 1, 1)) for n in range(10)]
+        mine = [self.connect(ME)[1].aborted for _ in range(8)]
+
+        self.assertEqual([wire.aborted for _, wire in crowd], [False] * 8 + [True] * 2)
+        self.assertEqual(mine, [False] * 8)
+        crowd[0][0].connectionLost()
+        self.assertFalse(self.connect(PeerProcess(6000, 1, 1))[1].aborted)
+
+    def test_T_COST_1_listeners(self) -> None:
+        """An item that many are sent is packed once."""
+        packed: list[Any] = []
+        pack = ipc.pack_value
+        self.patch(ipc, "pack_value", lambda value: packed.append(value) or pack(value))
+        wires = []
+        for _ in range(5):
+            protocol, wire = self.connect()
+            protocol.dataReceived(message(id=1, op="wait"))
+            wires.append(wire)
+        self.clock.pump([0.0] * 9)
+        item = {"tag": "a", "data": {"b": 1}}
+
+        for stream in self.streams:
+            stream(item)
+        self.clock.advance(0)
+        self.streams[0](item)
+
+        sent = [self.answers(wire) for wire in wires]
+        self.assertEqual(sent[1:], [[{"id": 1, "item": item}]] * 4)
+        self.assertEqual(len(packed), 2)
+
+    def test_said_once(self) -> None:
+        """However often one user is dropped for the same, the log has a line of it each minute."""
+        seen: list[Any] = []
+        self.patch(ControlProtocol, "log", Logger(observer=seen.append))
+        for _ in range(20):
+            self.connect(STRANGER)[0].dataReceived(b"\xff" * 5)
+            self.clock.advance(0)
+        self.clock.advance(60)
+        self.connect(STRANGER)[0].dataReceived(b"\xff" * 5)
+        self.clock.advance(0)
+
+        self.assertEqual(len(seen), 2)
+        self.assertEqual(self.counters["ipc_dropped_oversized"], 21)
 
 
 class SocketTests(TestCase):

@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from attrs import frozen
-from twisted.internet.protocol import Protocol
+from twisted.internet.protocol import Protocol, connectionDone
 from twisted.protocols.amp import COMMAND, Box
+from twisted.python.failure import Failure
 
 from saltwisted.cluster.life.join import Admission
 from saltwisted.cluster.links.commands import Tell
@@ -18,6 +19,8 @@ from saltwisted.domain.replica.membership import Membership
 from saltwisted.transports.tls import AMP, BULK, JOIN, Session
 
 FAREWELL = "farewell"
+LINGER = 2.0
+"""Seconds that a removed node has to take it."""
 ASK_AGAIN = 600.0
 """Seconds in which a node that was admitted may fetch its answer again, if it never got it."""
 
@@ -29,12 +32,23 @@ class Farewell(Protocol):
     The node was away when it was removed, and would otherwise serve its minions for ever.
     """
 
+    def __init__(self, clock: Any) -> None:
+        self._clock = clock
+        self._timer: Any = None
+
     def connectionMade(self) -> None:
         """Say it, and hang up."""
         transport: Any = self.transport
         box = {b"word": FAREWELL.encode(), b"body": b"", b"bulk": b"0"}
         transport.write(Box({COMMAND: Tell.commandName, **box}).serialize())
         transport.loseConnection()
+        # One that does not answer TLS's goodbye would keep the connection
+        self._timer = self._clock.callLater(LINGER, transport.abortConnection)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """It is gone."""
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
 
 
 @frozen(kw_only=True)
@@ -84,5 +98,5 @@ class MemberGate:
         if session.purpose == JOIN:
             return self.admission.reader(session)
         if not self.peers.judge(session.purpose, session.key):
-            return Farewell()
+            return Farewell(self.admission.clock)
         return self.peers.enter(session)

@@ -45,15 +45,16 @@ from saltwisted.domain.replica.joining import (
 from saltwisted.domain.replica.membership import MEMBER, RIGHTS, SUSPENDED, Membership
 from saltwisted.domain.replica.secrets import AUTHORITY, Secrets
 from saltwisted.domain.replica.tokens import MASTER, Token, Tokens
+from saltwisted.doors import PEER_JOIN, PEER_STRANGER
 from saltwisted.errors import DeniedError, SaltwistedError, TransportClosed, WireError
 from saltwisted.interfaces import Entropy
 from saltwisted.transports.deferreds import let_go
 from saltwisted.transports.tls import JOIN, Badge, Dialler, Doorway, Session
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
-RECORD_TIME = 10.0
+RECORD_TIME = PEER_STRANGER.holds
 """Seconds that a stranger has for its record."""
-REPLY_TIME = 20.0
+REPLY_TIME = PEER_JOIN.holds
 CLAIM_TIME = 2.0
 """Seconds that another member has to say what it knows of a token."""
 CLAIM = "token.claim"
@@ -483,8 +484,10 @@ class _Asker(Protocol):
 
     def dataReceived(self, data: bytes) -> None:
         """Collect the answer; one answer, whatever follows (T-PEER-2)."""
+        if self._done is None:
+            return
         self._buffer += data
-        if self._done is None or len(self._buffer) < REPLY_HEAD.size:
+        if len(self._buffer) < REPLY_HEAD.size:
             return
         size, mac = REPLY_HEAD.unpack_from(self._buffer)
         if size > MAX_REPLY:

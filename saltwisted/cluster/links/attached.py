@@ -16,6 +16,7 @@ from twisted.python.failure import Failure
 
 from saltwisted.cluster.links.commands import ATTACH, PURPOSE_BULK
 from saltwisted.cluster.links.link import Link
+from saltwisted.doors import PEER_MEMBER
 from saltwisted.transports.reasons import why
 from saltwisted.transports.tls import Doorway, Session
 
@@ -38,10 +39,17 @@ class Attach(Protocol):
         connection.
     """
 
-    def __init__(self, find: Callable[[bytes, bytes], Any]) -> None:
+    def __init__(self, clock: Any, find: Callable[[bytes, bytes], Any]) -> None:
+        self._clock = clock
         self._find = find
         self._buffer = b""
         self._inner: Any = None
+        self._timer: Any = None
+
+    def connectionMade(self) -> None:
+        """The head comes at once, or never."""
+        transport: Any = self.transport
+        self._timer = self._clock.callLater(PEER_MEMBER.holds, transport.abortConnection)
 
     def dataReceived(self, data: bytes) -> None:
         """Collect the head; the rest belongs to the protocol behind it."""
@@ -53,6 +61,7 @@ class Attach(Protocol):
             return
         purpose, name = ATTACH.unpack_from(self._buffer)
         rest, self._buffer = self._buffer[ATTACH.size :], b""
+        self._no_timer()
         self._inner = self._find(purpose.rstrip(b"\0"), name)
         if self._inner is None:
             self.transport.abortConnection()  # type: ignore[union-attr]
@@ -63,8 +72,14 @@ class Attach(Protocol):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Tell the protocol behind it."""
+        self._no_timer()
         if self._inner is not None:
             self._inner.connectionLost(reason)
+
+    def _no_timer(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None and timer.active():
+            timer.cancel()
 
 
 class Attached(Protocol):

@@ -12,11 +12,13 @@ from struct import Struct
 
 from twisted.protocols import amp
 
+from saltwisted.doors import PEER_MEMBER
+
 VERSION = 1
 """Raised when a node of this version cannot talk to one of the version before."""
 INLINE = 32 * 1024
 """Bytes of a body that still goes in the AMP box; the rest of the link stays quick that way."""
-MAX_BODY = 16 * 1024 * 1024
+MAX_BODY = PEER_MEMBER.request
 MAX_WAITING = 64 * 1024 * 1024
 """Bytes that may wait for a peer that does not read. More, and the link is closed: only its own lag
 grows, and at the next connection it is sent what it lacks."""
@@ -26,6 +28,12 @@ ATTACH = Struct(">16s16s")
 """The first bytes on a C{sw-bulk/1} connection: for what it is, and the link that it belongs to."""
 PURPOSE_BULK = b"bulk"
 NO_BULK = 0
+MOST_FIELDS = 16
+"""Fields of an AMP box; ours have a handful."""
+MOST_ASKED = 4096
+"""Questions of one peer that are being answered."""
+MOST_CONTAINERS = 200_000
+"""Lists and maps in one body: what is unpacked at once takes some ten milliseconds."""
 
 
 class PeerRefused(Exception):

@@ -11,10 +11,11 @@ and when.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from io import BytesIO
 from typing import Any
 
+from attrs import frozen
 from twisted.internet.defer import Deferred, fail, maybeDeferred
 from twisted.internet.interfaces import IDelayedCall, IPushProducer
 from twisted.internet.protocol import Protocol, connectionDone
@@ -31,6 +32,9 @@ from saltwisted.cluster.links.commands import (
     INLINE,
     MAX_BODY,
     MAX_WAITING,
+    MOST_ASKED,
+    MOST_CONTAINERS,
+    MOST_FIELDS,
     NO_BULK,
     VERSION,
     Ask,
@@ -39,13 +43,14 @@ from saltwisted.cluster.links.commands import (
     Ping,
     Tell,
 )
-from saltwisted.errors import RemoteError, SaltwistedError, TransportClosed
+from saltwisted.errors import RemoteError, SaltwistedError, TransportClosed, WireError
 from saltwisted.interfaces import IPeerLink
 from saltwisted.transports.deferreds import as_deferred, let_go
 from saltwisted.transports.reasons import why
 from saltwisted.transports.ticks import next_tick
 from saltwisted.transports.tls import Session
-from saltwisted.transports.turns import Line
+from saltwisted.transports.turns import Line, LongLine
+from saltwisted.wire.counting import counting
 
 ANSWER_TIME = 10.0
 """Seconds that a question may take, unless its asker says otherwise."""
@@ -56,6 +61,10 @@ DEAD = 10.0
 LAST_WORDS = 1.0
 """Seconds for what a peer has said before it hung up."""
 _SLICE = 64 * 1024
+_FED = 4 * 1024
+"""Bytes of boxes that are taken apart in one step."""
+_LAST = 1024 * 1024
+"""Bytes of large bodies that are looked at, at once, when the peer has hung up."""
 
 Answer = Callable[[str, bytes], Any]
 """C{handler(node, body)}: bytes, C{None}, or a Deferred or coroutine of one."""
@@ -117,6 +126,12 @@ class Bulk(Protocol):
         self._out.clear()
         self.waiting = 0
 
+    def hold(self, stands: bool) -> None:
+        """Read no more while bodies wait to be looked at."""
+        transport: Any = self.transport
+        if transport is not None and not self.ended:
+            (transport.pauseProducing if stands else transport.resumeProducing)()
+
     def pauseProducing(self) -> None:
         """The peer does not keep up."""
         self._paused = True
@@ -174,7 +189,9 @@ class Wire(amp.AMP):
         self.hurry: IDelayedCall | None = None
         self._clock = clock
         self._end: IDelayedCall | None = None
-        self._boxes: Line[amp.Box] = Line(clock, self._take, self._standing)
+        self._boxes: Line[amp.Box] = Line(clock, self._take, self._hold)
+        self._pieces: LongLine[bytes] = LongLine(clock, self._feeding, self._hold)
+        self._held = False
         super().__init__()
 
     def connectionMade(self) -> None:
@@ -188,7 +205,31 @@ class Wire(amp.AMP):
     def dataReceived(self, data: bytes) -> None:
         """Every byte is a sign of life."""
         self._link.note_life()
-        super().dataReceived(data)
+        if len(data) <= _FED and not self._pieces.rests:
+            super().dataReceived(data)
+        else:
+            self._pieces.put(data)
+
+    def _feeding(self, data: bytes) -> Iterator[None]:
+        """Take boxes out of what came; there may be a thousand in it."""
+        for at in range(0, len(data), _FED):
+            super().dataReceived(data[at : at + _FED])
+            yield
+
+    def proto_key(self, string: bytes) -> str | None:
+        """A field begins, or a box ends; one that has too many fields ends the link."""
+        box = self._currentBox
+        if string and box is not None and len(box) >= MOST_FIELDS:
+            self._link.close("a message of too many fields")
+            # What follows is not looked at
+            self.forget()
+            return "forgotten"
+        state: str | None = super().proto_key(string)
+        return state
+
+    def proto_forgotten(self, string: bytes) -> str:
+        """The link is closed."""
+        return "forgotten"
 
     def tell(self, word: str, body: bytes, bulk: int) -> None:
         """
@@ -212,16 +253,20 @@ class Wire(amp.AMP):
         except (amp.NoEmptyBoxes, KeyError, ValueError):
             self._link.close("a message that is neither a command nor an answer")
 
-    def _standing(self, stands: bool) -> None:
+    def _hold(self, stands: bool) -> None:
+        """Read no more while something waits."""
         transport: Any = self.transport
-        if transport is not None:
-            (transport.pauseProducing if stands else transport.resumeProducing)()
+        holds = self._boxes.rests or self._pieces.rests
+        if transport is not None and holds != self._held:
+            self._held = holds
+            (transport.pauseProducing if holds else transport.resumeProducing)()
 
     def after_last_words(self, end: Callable[[], None]) -> None:
         """Fires when no message of the peer waits any more, or its time is over."""
-        if self._boxes and self._end is None:
+        rests = self._boxes.rests or self._pieces.rests
+        if rests and self._end is None:
             self._end = self._clock.callLater(LAST_WORDS, end)
-        elif not self._boxes:
+        elif not rests:
             end()
 
     def _no_end(self) -> None:
@@ -230,6 +275,7 @@ class Wire(amp.AMP):
 
     def forget(self) -> None:
         """Discard all waiting messages of the peer."""
+        self._pieces.stop()
         self._boxes.stop()
         self._no_end()
 
@@ -262,11 +308,22 @@ class Wire(amp.AMP):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Both connections end together; messages that arrived before that count."""
+        self._pieces.drain()
         self._boxes.drain()
+        self._link.last_words()
         self._no_end()
         super().connectionLost(reason)
         _no_hurry(self)
         self._link.close("the connection was lost")
+
+
+@frozen(eq=False)
+class _Large:
+    """A body that is looked at before it is handled."""
+
+    word: str
+    body: bytes
+    then: Callable[[bytes], None]
 
 
 class Link:
@@ -314,6 +371,11 @@ class Link:
         self._waiting_bytes = 0
         self._last_number = 0
         self.arrivals = Arrivals(self.close)
+        self._judged: LongLine[_Large] = LongLine(clock, self._judging, self.bulk.hold)
+        self._large: dict[str, deque[_Large]] = {}
+        self._large_bytes = 0
+        self._answering = 0
+        self._unread = 0
         self._asked = Asked(clock, node)
         self._streams: list[Any] = []
 
@@ -383,6 +445,8 @@ class Link:
         self._waiting_bytes = 0
         self.bulk.clear()
         self.arrivals.clear()
+        self._judged.stop()
+        self._large.clear()
         if not polite:
             self.wire.forget()
         for protocol in (self.wire, self.bulk):
@@ -494,6 +558,7 @@ class Link:
 
     def resume(self) -> None:
         """The peer reads again: send what waits, until it stops."""
+        self._unread = 0 if not self.paused else self._unread
         while self._waiting and not (self.paused or self.closed or self.bulk.waiting > MAX_BODY):
             size, send = self._waiting.popleft()
             self._waiting_bytes -= size + 64
@@ -504,23 +569,71 @@ class Link:
     def told(self, word: str, body: bytes, bulk: int) -> None:
         """A word came; give it to its handler when its turn has come."""
 
-        def deliver(whole: bytes) -> None:
+        def handle(whole: bytes) -> None:
             d = self._handle(word, whole)
             d.addErrback(self._grumble, word)  # type: ignore[unused-awaitable]
 
-        self.arrivals.word(word, bulk, body, deliver)
+        self.arrivals.word(word, bulk, body, lambda whole: self._judge(word, whole, handle))
 
     def asked(self, word: str, body: bytes, bulk: int) -> Deferred[dict[str, Any]]:
         """A question came; the answer goes back when its handler has it."""
         done: Deferred[dict[str, Any]] = Deferred()
+        if self._answering >= MOST_ASKED:
+            return fail(PeerRefused("too many questions at once"))
+        self._answering += 1
 
-        def deliver(whole: bytes) -> None:
+        def handle(whole: bytes) -> None:
             d = self._handle(word, whole)
             packed = d.addCallbacks(self._pack_answer, lambda f: self._refuse(f, word))
             packed.addCallbacks(done.callback, done.errback)  # type: ignore[unused-awaitable]
 
-        self.arrivals.word("?" + word, bulk, body, deliver)
-        return done
+        def answered(value: Any) -> Any:
+            self._answering -= 1
+            return value
+
+        name = "?" + word
+        self.arrivals.word(name, bulk, body, lambda whole: self._judge(name, whole, handle))
+        return done.addBoth(answered)
+
+    def _judge(self, word: str, body: bytes, then: Callable[[bytes], None]) -> None:
+        """
+        Handle a body now, or look first whether it may be unpacked. Words of one name stay in
+        order.
+        """
+        waiting = self._large.get(word)
+        if waiting is None and len(body) <= MOST_CONTAINERS:
+            then(body)
+            return
+        large = _Large(word, body, then)
+        self._large.setdefault(word, deque()).append(large)
+        self._large_bytes += len(body)
+        if self._large_bytes > MAX_WAITING:
+            self.close("more than this node can look at")
+        else:
+            self._judged.put(large)
+
+    def _judging(self, large: _Large) -> Iterator[None]:
+        """
+        The steps of a look at a large body. Most are long texts, and are seen to be good by the
+        first of them.
+        """
+        try:
+            yield from counting(large.body, MOST_CONTAINERS)
+        except WireError:
+            self.close("a body of too many parts")
+            return
+        self._large_bytes -= len(large.body)
+        waiting = self._large.get(large.word)
+        if waiting is not None and waiting[0] is large:
+            waiting.popleft()
+            if not waiting:
+                del self._large[large.word]
+            large.then(large.body)
+
+    def last_words(self) -> None:
+        """The peer has hung up; what it said before is handled, unless that would take long."""
+        if self._large_bytes <= _LAST:
+            self._judged.drain()
 
     def _handle(self, word: str, body: bytes) -> Deferred[Any]:
         handler = self._answers.get(word)
@@ -531,6 +644,11 @@ class Link:
 
     def _pack_answer(self, got: Any) -> dict[str, Any]:
         inline, bulk = self._body(got or b"")
+        if self.paused:
+            self._unread += len(inline) + 64
+        if self.queued + self._unread > MAX_WAITING:
+            # It asks, and does not read what it is answered
+            self.close("it does not read what this node answers")
         return {"body": inline, "bulk": bulk}
 
     def _refuse(self, failure: Failure, word: str) -> Failure:
@@ -548,11 +666,12 @@ class Link:
 
     def _answered(self, number: int, got: dict[str, Any]) -> None:
         # A name of its own for each answer: they need no order
+        name = f"={number}"
         self.arrivals.word(
-            f"={number}",
+            name,
             got["bulk"],
             got["body"],
-            lambda body: self._asked.answered(number, body),
+            lambda whole: self._judge(name, whole, lambda body: self._asked.answered(number, body)),
         )
 
     def _failed(self, number: int, failure: Failure) -> None:

@@ -297,7 +297,9 @@ class Peers:
         if session.purpose == AMP:
             return self._begin(session, False, "")
         if session.purpose == BULK:
-            return Attach(lambda purpose, name: self._attached.find(session, purpose, name))
+            return Attach(
+                self._reactor, lambda purpose, name: self._attached.find(session, purpose, name)
+            )
         return None
 
     def _begin(self, session: Session, dialled: bool, address: str) -> Any:

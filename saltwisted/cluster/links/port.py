@@ -17,13 +17,16 @@ from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
 
 from saltwisted.domain.replica.joining import Attempts
+from saltwisted.doors import PEER_STRANGER
 from saltwisted.errors import PortError
-from saltwisted.transports.tls import AMP, Acceptor, Badge, Doorway, Session, serve
+from saltwisted.transports.tls import AMP, JOIN, Acceptor, Badge, Doorway, Session, serve
 
-MAX_STRANGERS = 128
-"""Connections whose handshake is not done, together and ..."""
+MAX_STRANGERS = PEER_STRANGER.memory_all // PEER_STRANGER.memory
+"""Connections that have proved nothing, together and ..."""
 MAX_PER_SOURCE = 16
 """... from one address."""
+MAX_PER_KEY = 64
+"""Connections of the holder of one key; a member has a handful."""
 FAILED_PER_SOURCE = 120
 """Connections a minute from one address that come to nothing; a handshake costs a millisecond."""
 
@@ -84,6 +87,7 @@ class PeerPort:
         self._counters = counters
         self._strangers: Counter[str] = Counter()
         self._doors: set[Doorway] = set()
+        self._by_key: Counter[str] = Counter()
         self._listening: Any = None
         self._attempts = Attempts(per_source=FAILED_PER_SOURCE, in_all=sys.maxsize)
         self._acceptor = Acceptor(badge, self._judge, self._purposes)
@@ -146,6 +150,7 @@ class PeerPort:
         source = str(getattr(address, "host", ""))
         self._strangers[source] += 1
         known = False
+        key = ""
 
         def settled() -> None:
             nonlocal known
@@ -156,11 +161,23 @@ class PeerPort:
                     del self._strangers[source]
 
         def enter(session: Session) -> Any:
-            settled()
+            nonlocal key
+            if session.purpose != JOIN:
+                # Who wants to join has shown a key that anybody can make
+                settled()
+            if self._by_key[session.key] >= MAX_PER_KEY:
+                self._counters["peer_connections_refused"] += 1
+                return None
+            key = session.key
+            self._by_key[key] += 1
             return self.gate.enter(session)
 
         def gone(door: Doorway) -> None:
             settled()
+            if key:
+                self._by_key[key] -= 1
+                if self._by_key[key] <= 0:
+                    del self._by_key[key]
             if door.inner is None:
                 self._attempts.failed(source, self._reactor.seconds())
             self._doors.discard(door)

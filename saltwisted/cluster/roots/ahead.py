@@ -171,8 +171,8 @@ def unpack_offer(body: bytes) -> dict[bytes, int]:
 
     @raises Forbidden: this is not an offer.
     """
-    value = codec.unpack(body, MOST_OFFERED)
-    if not isinstance(value, list):
+    value = codec.unpack(body, MOST_OFFERED + 1)
+    if not isinstance(value, list) or len(value) > MOST_OFFERED:
         raise Forbidden("offer")
     found = {}
     for item in value:

@@ -37,7 +37,7 @@ class RootAnswers:
 
         @raises Forbidden: that is not valid knowledge.
         """
-        theirs = codec.unpack_knowledge(codec.unpack(body))
+        theirs = codec.unpack_knowledge(codec.unpack(body, codec.FEW_CONTAINERS))
         link.peer.knowledge[self._core.name] = theirs
         self._run(link, self._missing(link, theirs))
 
@@ -47,7 +47,7 @@ class RootAnswers:
 
         @raises Forbidden: it names no batch.
         """
-        value = codec.unpack(body)
+        value = codec.unpack(body, 1)
         if not isinstance(value, list) or len(value) != 3:
             raise Forbidden("plain")
         replica = codec.unpack_replica(value[0], value[1])

@@ -39,8 +39,9 @@ from saltwisted.stores.roots.objects import ContentStore
 ASKED_AT_ONCE = 1000
 """Objects in one request."""
 UNPACKED_HERE = 8 * 1024
-"""Bytes of a message with objects that are unpacked in the reactor thread; more goes to the
-pool."""
+PLAIN_HERE = 64 * 1024
+"""Bytes of a message with objects, packed and plain, that are unpacked in the reactor thread; more
+goes to the pool."""
 MOST_UNASKED = 1000
 """Objects that may come of what was given up meanwhile."""
 
@@ -238,7 +239,7 @@ class ObjectFetcher:
         """
         if body[:1] == PACKED:
             self.slice(share, [body])
-        elif len(body) <= UNPACKED_HERE and not self._opening:
+        elif not self._opening and _is_short(body):
             self._opened(share, open_data(body))
         else:
             # One that came later does not overtake it: the parts of a delta stay in order
@@ -363,3 +364,8 @@ class ObjectFetcher:
             self._arrived((fetch, want))
 
         self._intake.add(1024, lambda: self._pool(store_delta, fetch.store, want, parts), done)
+
+
+def _is_short(body: bytes) -> bool:
+    """Whether there is little to do to open a message with objects."""
+    return len(body) <= UNPACKED_HERE and codec.is_short(body, PLAIN_HERE)

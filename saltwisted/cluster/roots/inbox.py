@@ -35,7 +35,9 @@ from saltwisted.transports.deferreds import let_go
 from saltwisted.words import counted
 
 INLINE_UNPACK = 8 * 1024
-"""Bytes of a packed batch that are unpacked in the reactor thread; more goes to the pool."""
+INLINE_PLAIN = 64 * 1024
+"""Bytes of a batch, packed and plain, that are unpacked in the reactor thread; more goes to the
+pool."""
 MANY_ENTRIES = 500
 """Entries of a batch from which on what is to be done for it is found out in the pool."""
 MOST_PENDING = 2000
@@ -121,7 +123,7 @@ class RootInbox:
 
         @raises Forbidden: it is against the rules.
         """
-        value = codec.unpack(body)
+        value = codec.unpack(body, MOST_INLINE + 2)
         if (
             not isinstance(value, list)
             or len(value) != 2
@@ -131,7 +133,8 @@ class RootInbox:
         ):
             raise Forbidden("batch")
         core = self._core
-        if len(value[0]) > INLINE_UNPACK:
+        is_short = len(value[0]) <= INLINE_UNPACK and codec.is_short(value[0], INLINE_PLAIN)
+        if not is_short:
             d = core.owner.host.pool(codec.unpack_batch, value[0], core.limits)
             self.unpacked(link, d, lambda got: self.batch_here(link, len(body), value, *got))
         else:

@@ -23,7 +23,7 @@ from zope.interface import implementer
 from saltwisted.cluster.roots.fetching import ObjectFetcher
 from saltwisted.cluster.roots.intake import Intake
 from saltwisted.cluster.roots.parcels import RAW
-from saltwisted.cluster.roots.sending import ObjectSender
+from saltwisted.cluster.roots.sending import ObjectSender, unpack_wanted
 from saltwisted.domain.roots import codec, frames
 from saltwisted.domain.roots.entry import Knowledge, ReplicaId
 from saltwisted.domain.roots.frames import (
@@ -200,11 +200,11 @@ class RootLink(Protocol):
             return
         body = b"".join(pieces)
         if kind == HELLO:
-            peer.introduced(codec.unpack(body))
+            peer.introduced(codec.unpack(body, codec.FEW_CONTAINERS))
             self._owner.link_up(self)
             return
         if kind == ERR:
-            value = codec.unpack(body)
+            value = codec.unpack(body, codec.FEW_CONTAINERS)
             reason = str(value[0])[:200] if isinstance(value, list) and value else "?"
             self.error = f"refused by the peer: {reason}"
             self.log.warn("roots: {node} refuses: {reason}", node=self.node, reason=reason)
@@ -212,14 +212,14 @@ class RootLink(Protocol):
         if not peer.greeted:
             raise Forbidden("no-hello")
         if kind == PING:
-            for share in peer.said_again(codec.unpack(body)):
+            for share in peer.said_again(codec.unpack(body, codec.FEW_CONTAINERS)):
                 self._owner.peer_knows(self, share)
             return
         share = peer.share(number)
         if not self._owner.serves(self, share):
             return
         if kind == WANT:
-            self._sender.asked(share, codec.unpack(body))
+            self._sender.asked(share, unpack_wanted(body))
         elif kind == DATA:
             self.objects.data(share, body)
         else:

@@ -34,6 +34,8 @@ PACK = 1024 * 1024
 PACKS = 2
 """Packs that are made at a time."""
 MOST_WANTED = 50_000
+WANT_BYTES = 96
+"""Bytes of what asks for one object, at the most."""
 """Objects that a peer may have asked for and not been sent yet."""
 DELTA_MOST = 512 * 1024 * 1024
 
@@ -69,6 +71,17 @@ class Pack(NamedTuple):
     share: str
     first: bytes
     body: Deferred[bytes]
+
+
+def unpack_wanted(body: bytes) -> Any:
+    """
+    What a peer wants, not looked at yet.
+
+    @raises Forbidden: more than anybody may want.
+    """
+    if len(body) > WANT_BYTES * MOST_WANTED:
+        raise Forbidden("too-many-wanted")
+    return codec.unpack(body, 4 * MOST_WANTED)
 
 
 class ObjectSender:

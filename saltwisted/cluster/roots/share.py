@@ -243,7 +243,7 @@ class RootShare:
         elif kind == BATCH:
             self.inbox.batch_came(link, body)
         elif kind == ACK:
-            value = codec.unpack(body)
+            value = codec.unpack(body, codec.FEW_CONTAINERS)
             if not isinstance(value, list) or len(value) != 2:
                 raise Forbidden("ack")
             link.peer.knows(self.name, codec.unpack_knowledge(value[0]), value[1])

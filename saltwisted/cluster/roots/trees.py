@@ -153,7 +153,7 @@ class RootTrees:
 
         @raises Forbidden: it is neither.
         """
-        value = codec.unpack(body)
+        value = codec.unpack(body, 1)
         if not isinstance(value, list) or not value or not isinstance(value[0], bytes):
             raise Forbidden("tree")
         digest = value[0]

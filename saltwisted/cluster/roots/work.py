@@ -263,7 +263,8 @@ def store_inline(
     """Store contents that arrived in a batch; false if one does not match its digest."""
     for digest, packed in inline.items():
         entry = entries.get(digest)
-        if entry is None or store.objects.has(digest):
+        # Longer contents do not ride, and an honest one is fetched
+        if entry is None or entry.size > INLINE or store.objects.has(digest):
             continue
         base, payload = codec.unpack(packed)
         try:

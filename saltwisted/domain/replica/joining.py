@@ -20,6 +20,7 @@ from typing import Any
 from attrs import define, field, frozen
 
 from saltwisted.domain.replica.tokens import ID_BYTES, prove
+from saltwisted.doors import PEER_JOIN
 from saltwisted.errors import WireError
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
@@ -29,7 +30,7 @@ _MAGIC = b"SWJOIN1\n"
 _LENGTH = Struct(">H")
 _PAYLOAD = 952
 NONCE_BYTES = 16
-MAX_REPLY = 16 * 1024 * 1024
+MAX_REPLY = PEER_JOIN.request
 REPLY_HEAD = Struct(">I32s")
 """Before the answer: its length, its proof."""
 BY_SECRET = bytes(ID_BYTES)

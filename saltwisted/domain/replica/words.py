@@ -13,6 +13,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
+from saltwisted.domain.replica.digest import BUCKETS
 from saltwisted.domain.replica.entry import (
     MAX_KIND,
     Entry,
@@ -279,7 +280,10 @@ def _read_bucket_facts(fields: Mapping[str, Any]) -> BucketFacts:
     rows, buckets = fields["x"], fields["b"]
     if not isinstance(rows, list) or not isinstance(buckets, list):
         raise WireError("facts")
-    if not all(isinstance(index, int) and 0 <= index < 256 for index in buckets):
+    # They come back with each part of the answer
+    if len(buckets) > BUCKETS or not all(
+        isinstance(index, int) and 0 <= index < BUCKETS for index in buckets
+    ):
         raise WireError("facts")
     facts = [decode_fact(row) for row in rows]
     return BucketFacts(_kind(fields["n"]), facts, buckets, fields["a"] is True)

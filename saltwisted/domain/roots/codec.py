@@ -31,10 +31,18 @@ from saltwisted.domain.roots.entry import (
 from saltwisted.domain.roots.guards import MAX_ENTRIES, MAX_PATH, Forbidden, Limits, check_batch
 from saltwisted.domain.roots.guards import check_entry as check_one
 from saltwisted.domain.roots.moves import unfolded
+from saltwisted.wire.decoding import Bounds, load
+from saltwisted.wire.msgpack import WRONG
 
 MAX_BODY = 64 * 1024 * 1024
 """Bytes of one decoded body."""
 MAX_REPLICAS = 4096
+FEW_CONTAINERS = 32_768
+"""Lists in what is unpacked in the reactor's thread: what several shares know, at the most."""
+MOST_CONTAINERS = 2 * MAX_ENTRIES + 2 * MAX_REPLICAS
+"""Lists in a batch or a state: one for each settled path is the most that an honest one has."""
+MOST_PATHS = 256 * 1024 * 1024
+"""Bytes of all paths of one list of entries: each may repeat the one before for a few bytes."""
 LONG = 128 * 1024
 """Bytes from which a batch is compressed quickly rather than well."""
 
@@ -79,19 +87,36 @@ def pack(value: Any) -> bytes:
     return data
 
 
-def unpack(data: bytes, most_items: int = 4 * MAX_ENTRIES) -> Any:
-    """@raises Forbidden: this is not plain data, or it has more items than allowed."""
+def is_short(data: bytes, most: int) -> bool:
+    """
+    Whether L{expand} gives no more than so many bytes: a thousand can stand in one.
+
+    What is damaged is short: L{expand} refuses it soon.
+    """
+    if data[:1] != b"z":
+        return len(data) <= most + 1
+    machine = zlib.decompressobj()
     try:
-        return msgpack.unpackb(
-            data,
-            raw=False,
-            strict_map_key=False,
-            max_array_len=most_items,
-            max_map_len=MAX_REPLICAS,
-            max_ext_len=0,
-        )
-    except (ValueError, TypeError, msgpack.UnpackException, RecursionError) as error:
+        return len(machine.decompress(memoryview(data)[1:], most + 1)) <= most
+    except zlib.error:
+        return True
+
+
+def unpack(data: bytes, containers: int = MOST_CONTAINERS) -> Any:
+    """
+    Plain data that L{pack} packed. For the reactor's thread only where both are few.
+
+    @param containers: lists that there may be, as a message of this kind has them.
+    @raises Forbidden: this is not plain data, or it has more than allowed.
+    """
+    try:
+        return load(data, Bounds(containers, many_keys=False), raw=False, ext_hook=_no_extension)
+    except WRONG as error:
         raise Forbidden("encoding") from error
+
+
+def _no_extension(code: int, data: bytes) -> Any:
+    raise ValueError("an extension")
 
 
 # -- small parts
@@ -171,7 +196,7 @@ def _front_decode(shared: object, lengths: object, rest: object, count: int) -> 
         raise Forbidden("columns")
     paths = []
     last = b""
-    at = 0
+    at = whole = 0
     for common, length in zip(shared, lengths, strict=True):
         if (
             type(common) is not int
@@ -183,6 +208,9 @@ def _front_decode(shared: object, lengths: object, rest: object, count: int) -> 
             raise Forbidden("path-length")
         last = last[:common] + rest[at : at + length]
         at += length
+        whole += len(last)
+        if whole > MOST_PATHS:
+            raise Forbidden("too-large")
         paths.append(last)
     if at != len(rest):
         raise Forbidden("columns")

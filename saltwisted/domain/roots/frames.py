@@ -19,6 +19,8 @@ KINDS = OFFER + 1
 HEAD = struct.Struct(">IBBB")
 MAX_FRAME = 1024 * 1024
 MAX_MESSAGE = 16 * 1024 * 1024
+MAX_UNFINISHED = 4 * MAX_MESSAGE
+"""Bytes of messages of which parts have come."""
 MAX_SHARES = 255
 _LARGE = (BATCH, STATE, WANT, DATA, TREE)
 _SMALL_MESSAGE = 1024 * 1024
@@ -60,6 +62,7 @@ class Frames:
         self._head: tuple[int, int, int, int] | None = None
         self._parts: dict[tuple[int, int], list[bytes | memoryview]] = {}
         self._sizes: dict[tuple[int, int], int] = {}
+        self._unfinished = 0
 
     def feed(self, data: bytes) -> Iterator[tuple[int, int, bytes]]:
         """
@@ -109,10 +112,11 @@ class Frames:
             if more:
                 self._parts.setdefault(key, []).extend(pieces)
                 self._sizes[key] = self._sizes.get(key, 0) + length
+                self._unfinished += length
                 continue
             if key in self._parts:
                 pieces = [b"".join([*self._parts.pop(key), *pieces])]
-                del self._sizes[key]
+                self._unfinished -= self._sizes.pop(key)
             yield kind, share, pieces
 
     def _judge(self, length: int, kind: int, share: int, more: int) -> tuple[int, int, int, int]:
@@ -124,6 +128,8 @@ class Frames:
         most = MAX_MESSAGE if kind in _LARGE else _SMALL_MESSAGE
         if self._sizes.get(key, 0) + length > most:
             raise Forbidden("message-length")
+        if self._unfinished + length > MAX_UNFINISHED:
+            raise Forbidden("too-many-messages")
         if more and len(self._parts) > 16 and key not in self._parts:
             raise Forbidden("too-many-messages")
         return length, kind, share, more

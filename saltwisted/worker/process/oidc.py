@@ -19,6 +19,8 @@ from attrs import evolve
 
 from saltwisted.config.logins import browser_faults, for_browsers, oidc_faults
 from saltwisted.domain.bearer import (
+    KEY_FIELDS,
+    MOST_KEYS,
     STALE,
     Bearer,
     BearerError,
@@ -166,7 +168,13 @@ def _fetched(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any
     rows = _document(address, ca_file).get("keys")
     if not isinstance(rows, list) or not keys_of({"keys": rows}):
         raise ValueError(f"{address} has no key that saltwisted can use")
-    return {"keys": rows}, document
+    # They come back with each call
+    return {"keys": [_needed(row) for row in rows[:MOST_KEYS]]}, document
+
+
+def _needed(row: Any) -> dict[str, Any]:
+    """What of a provider's key L{keys_of} reads; others are not kept."""
+    return {name: row[name] for name in KEY_FIELDS if name in row} if isinstance(row, dict) else {}
 
 
 def _for_browsers(settings: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
