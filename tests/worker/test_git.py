@@ -163,7 +163,12 @@ class FetchTests(FetchTestCase):
         state = self.fetch()["state"]
         self.patch(program, "outcome", outcome)
         empty = repository.skeleton
-        self.patch(repository, "skeleton", lambda path: (made.append(path), empty(path)))
+
+        def skeleton(path: str) -> None:
+            made.extend([path] if repository.QUARANTINE in os.path.basename(path) else [])
+            empty(path)
+
+        self.patch(repository, "skeleton", skeleton)
 
         self.assertEqual(self.fetch()["state"], state)
         self.assertEqual(started, ["ls-remote"])

@@ -10,6 +10,8 @@ A function argument reads a tree. This module does not know libgit2.
 from __future__ import annotations
 
 import re
+from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
@@ -19,6 +21,10 @@ FOLDER, FILE, PROGRAM, LINK, MODULE = 0o40000, 0o100644, 0o100755, 0o120000, 0o1
 MOST_LINKS = 40
 MOST_NAME = 4096
 MOST_DEPTH = 255
+MOST_HOPS = 1000
+"""Parts of a path, and of the links that it leads through."""
+MOST_SEEN = 250_000
+"""Names in all directories that one path leads through."""
 MOST_LINK = 4096
 """Bytes of the target of a link; a longer one leads nowhere."""
 MOST_BYTES = 256 * 1024 * 1024
@@ -33,6 +39,8 @@ Entry = tuple[int, str]
 """Mode and object."""
 Look = Callable[[str, str], "Entry | None"]
 """What a tree (by its object) has by a name; C{None} if nothing."""
+LookIn = Callable[[str, str], "tuple[int, str, int] | None"]
+"""The same, and how many names the tree has."""
 Target = Callable[[str], "str | None"]
 """The target of a link, by its object; C{None} where it is no text, or too long."""
 Read = Callable[[Sequence[str], str, int], "Iterable[bytes | None]"]
@@ -60,47 +68,192 @@ def clean(path: str) -> tuple[str, ...] | None:
     return parts if parts and all(map(is_plain, parts)) else None
 
 
+class Walk:
+    """
+    The way of a path through a tree, links included. It can stop in the middle and go on later,
+    after what it lacked has come.
+
+    Somebody else chose the tree, so a way has a budget: L{MOST_HOPS} parts of paths and of links,
+    and L{MOST_SEEN} names in all the directories that it looks into. A longer way leads nowhere.
+    Its length depends on the tree alone, and on nothing that is in memory.
+
+    @ivar parts: the path.
+    @ivar found: where it leads, once L{is_done}; C{None} if nowhere.
+    @ivar too_long: the beginning of the path that is too long, whatever follows; empty if none is.
+    """
+
+    __slots__ = (
+        *("_waiting", "_trees", "_links", "_hops", "_names", "_seen"),
+        *("_link_ends", "_link_after", "parts", "found", "is_done", "too_long"),
+    )
+
+    def __init__(self, top: str, parts: Sequence[str]) -> None:
+        """
+        @param top: the tree of the commit; no link leads above it.
+        """
+        self.parts = tuple(parts)
+        self._waiting = list(reversed(parts))
+        self._trees = [top]
+        self._links = self._hops = self._names = 0
+        self._seen: set[str] = set()
+        # How many parts wait behind the outermost link, and how many of the path led to it
+        self._link_ends, self._link_after = len(parts), 0
+        self.found: Entry | None = (FOLDER, top)
+        self.is_done = not parts
+        self.too_long: tuple[str, ...] = ()
+
+    def go(self, look: LookIn, target: Target, is_enough: Callable[[], bool] | None = None) -> bool:
+        """
+        Go on. What the functions raise is raised; then it goes on from there the next time.
+
+        @param is_enough: asked after each look into a tree; if so, it stops here for now.
+        @return: whether it is done.
+        """
+        waiting, trees = self._waiting, self._trees
+        while waiting:
+            part = waiting[-1]
+            self._hops += 1
+            if self._hops > MOST_HOPS:
+                return self.give_up()
+            if part in ("", "."):
+                waiting.pop()
+                continue
+            if self.found is None or self.found[0] != FOLDER:
+                return self._end(None)
+            if part == "..":
+                if len(trees) == 1:
+                    return self._end(None)
+                waiting.pop()
+                trees.pop()
+                self.found = (FOLDER, trees[-1])
+                continue
+            if not is_plain(part) or len(trees) > MOST_DEPTH:
+                return self._end(None)
+            tree = trees[-1]
+            try:
+                entry = look(tree, part)
+                if entry is None:
+                    return self._end(None)
+                mode, oid, names = entry
+                text = target(oid) if mode == LINK and self._links < MOST_LINKS else None
+            except BaseException:
+                self._hops -= 1
+                raise
+            if tree not in self._seen:
+                self._seen.add(tree)
+                self._names += names
+                if self._names > MOST_SEEN:
+                    return self.give_up()
+            waiting.pop()
+            if mode == FOLDER:
+                trees.append(oid)
+                self.found = (mode, oid)
+            elif mode == LINK:
+                if not text or text[0] == "/":
+                    return self._end(None)
+                self._follow(text)
+            elif mode == MODULE:
+                return self._end(None)
+            else:
+                # Of the old modes of git those of groups are plain ones, too
+                self.found = (PROGRAM if mode & 0o100 else FILE, oid)
+            if is_enough is not None and waiting and is_enough():
+                return False
+        self.is_done = True
+        return True
+
+    def _follow(self, text: str) -> None:
+        """Go where a link leads, from the directory that it is in."""
+        self._links += 1
+        behind = len(self._waiting)
+        if behind < self._link_ends:
+            self._link_ends, self._link_after = behind, len(self.parts) - behind
+        self._waiting.extend(reversed(text.split("/")))
+
+    def give_up(self) -> bool:
+        """It is too long: so is every path that begins with the outermost link that it is in."""
+        inside = len(self._waiting) > self._link_ends
+        self.too_long = self.parts[: self._link_after] if inside else self.parts
+        return self._end(None)
+
+    def lead_nowhere(self) -> None:
+        """It ends here."""
+        self._end(None)
+
+    def _end(self, found: Entry | None) -> bool:
+        self.found, self.is_done = found, True
+        self._waiting.clear()
+        return True
+
+
 def resolve(top: str, parts: Sequence[str], look: Look, target: Target) -> Entry | None:
     """
     Where a path leads inside a tree, through links; C{None} if nowhere.
 
     @param top: the tree of the commit; no link leads above it.
     """
-    trees = [top]
-    waiting = list(reversed(parts))
-    followed = 0
-    found: Entry = (FOLDER, top)
-    while waiting:
-        part = waiting.pop()
-        if part in ("", "."):
-            continue
-        if found[0] != FOLDER:
+
+    def look_in(tree: str, name: str) -> tuple[int, str, int] | None:
+        entry = look(tree, name)
+        return (*entry, 0) if entry is not None else None
+
+    walk = Walk(top, parts)
+    walk.go(look_in, target)
+    return walk.found
+
+
+class Table:
+    """
+    One directory with very many names, to be searched without having been parsed.
+
+    @param data: the raw form of the tree.
+    @param starts: where each of its rows begins, in the order of their names: as of L{table_of}.
+    @param width: bytes of the name of an object.
+    """
+
+    def __init__(self, data: bytes, starts: bytes, width: int = 20) -> None:
+        self._data, self._starts, self._width = data, memoryview(starts).cast("I"), width
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def get(self, name: str) -> Entry | None:
+        """What there is by a name."""
+        try:
+            raw = name.encode()
+        except UnicodeEncodeError:
             return None
-        if part == "..":
-            if len(trees) == 1:
-                return None
-            trees.pop()
-            found = (FOLDER, trees[-1])
-            continue
-        entry = look(trees[-1], part) if is_plain(part) else None
-        if entry is None or len(trees) > MOST_DEPTH:
+        place = bisect_left(self._starts, raw, key=lambda start: self._row(start)[1])
+        if place == len(self._starts):
             return None
-        mode, oid = entry
-        if mode == LINK:
-            followed += 1
-            text = target(oid) if followed <= MOST_LINKS else None
-            if not text or text[0] == "/":
-                return None
-            waiting.extend(reversed(text.split("/")))
-        elif mode == FOLDER:
-            trees.append(oid)
-            found = entry
-        elif mode == MODULE:
-            return None
-        else:
-            # Of the old modes of git those of groups are plain ones, too
-            found = (PROGRAM if mode & 0o100 else FILE, oid)
-    return found
+        mode, found, oid = self._row(self._starts[place])
+        return (int(mode, 8), oid.hex()) if found == raw else None
+
+    def _row(self, start: int) -> tuple[bytes, bytes, bytes]:
+        space = self._data.index(b" ", start)
+        end = self._data.index(b"\0", space)
+        oid = self._data[end + 1 : end + 1 + self._width]
+        return self._data[start:space], self._data[space + 1 : end], oid
+
+
+def table_of(data: bytes, width: int = 20) -> bytes:
+    """
+    Where each row of a tree begins, in the order of their names: 32 bits each, for a L{Table}.
+
+    @param width: bytes of the name of an object.
+    @raises ValueError: it is not a tree.
+    """
+    rows = []
+    end = 0
+    for row in _ROWS[width].finditer(data):
+        if row.start() != end:
+            break
+        rows.append((row[2], end))
+        end = row.end()
+    if end != len(data):
+        raise ValueError("a tree is truncated or invalid")
+    rows.sort()
+    return array("I", [start for _, start in rows]).tobytes()
 
 
 @frozen

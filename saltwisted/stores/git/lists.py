@@ -5,6 +5,7 @@ ask, and kept. Reading very many names takes long, and is done in the pool.
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -12,10 +13,12 @@ from itertools import compress, count
 from operator import ne
 from typing import Any
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
+from twisted.python.failure import Failure
 
 from saltwisted.domain.git import trees
-from saltwisted.errors import StoreError
+from saltwisted.errors import RemoteError, StoreError
+from saltwisted.stores.git.objects import Damaged
 from saltwisted.stores.roots.served import RunInPool, Shared
 from saltwisted.stores.roots.tree import AT_ONCE, Listing
 
@@ -24,6 +27,9 @@ Work = Callable[[Mapping[str, Any]], Deferred[Any]]
 Key = tuple[str, str, str]
 """The path of a repository, the name of a tree, and the mount point of its files."""
 MOST_LISTINGS = 64
+MOST_FAILED = 1000
+AGAIN = 600.0
+"""Seconds after which it is tried once more to list what could not be listed."""
 MOST_NAMES = 500_000
 """Of files and directories, in all lists; what is the same is counted each time."""
 
@@ -34,23 +40,32 @@ class TreeLists:
 
     @param run: runs a blocking call in the pool.
     @param work: has a worker process do something.
+    @param monotonic: seconds on a clock that does not jump.
     """
 
-    def __init__(self, run: RunInPool, work: Work) -> None:
-        self._run, self._work = run, work
+    def __init__(
+        self, run: RunInPool, work: Work, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._run, self._work, self._monotonic = run, work, monotonic
+        self._failed: OrderedDict[Key, tuple[float, StoreError]] = OrderedDict()
         self._kept: OrderedDict[Key, Listing] = OrderedDict()
         self._coming: dict[Key, Shared] = {}
 
-    def of(self, key: Key, damaged: Callable[[], object]) -> Listing | Deferred[Listing]:
+    def of(self, key: Key) -> Listing | Deferred[Listing]:
         """
         Everything below a tree.
 
-        @param damaged: called if something of it cannot be read.
+        @raises Damaged: something of it cannot be read; through the Deferred.
+        @raises StoreError: it is too much, or a worker has failed; through the Deferred. For some
+            time nobody tries again.
         """
         known = self._kept.get(key)
         if known is not None:
             self._kept.move_to_end(key)
             return known
+        failed = self._failed.get(key)
+        if failed is not None and self._monotonic() < failed[0]:
+            return fail(failed[1])
         running = self._coming.get(key)
         if running is None:
 
@@ -63,14 +78,32 @@ class TreeLists:
             answer = self._work(
                 {"do": "list", "repo": repo, "tree": tree, "mountpoint": mountpoint}
             )
-            running.follow(answer.addCallback(self._came, key, damaged).addBoth(finished))
+            running.follow(
+                answer.addCallbacks(self._came, self._lost, (key,), {}, (key,))
+                .addErrback(self._fail, key)
+                .addBoth(finished)
+            )
         return running.join()
 
-    def _came(self, answer: Mapping[str, Any], key: Key, damaged: Callable[[], object]) -> Any:
+    def _fail(self, failure: Failure, key: Key) -> Failure:
+        """It would fail again, and keep a worker busy: what is listed is a tree, which stays."""
+        error: Any = failure.value
+        if isinstance(error, StoreError) and not isinstance(error, Damaged):
+            self._failed[key] = self._monotonic() + AGAIN, error
+            if len(self._failed) > MOST_FAILED:
+                self._failed.popitem(last=False)
+        return failure
+
+    def _lost(self, failure: Failure, key: Key) -> Any:
+        """A worker has taken too long, or died."""
+        failure.trap(RemoteError)
+        error: Any = failure.value
+        raise StoreError(str(error), f"{key[0]}:{key[1]}")
+
+    def _came(self, answer: Mapping[str, Any], key: Key) -> Any:
         if "error" in answer:
-            if answer.get("damaged"):
-                damaged()
-            raise StoreError(str(answer["error"]), f"{key[0]}:{key[1]}")
+            error = Damaged if answer.get("damaged") else StoreError
+            raise error(str(answer["error"]), f"{key[0]}:{key[1]}")
         near = next(
             (each for other, each in reversed(self._kept.items()) if other[::2] == key[::2]),
             Listing(),

@@ -32,3 +32,20 @@ def everything(request: Mapping[str, Any]) -> dict[str, Any]:
         "links": found.links,
         "left_out": found.left_out,
     }
+
+
+def table(request: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    One large directory, for a L{trees.Table}: its raw form C{data}, and C{starts}.
+
+    @param request: C{repo}, C{tree}, and C{most}, the bytes that it may have.
+    """
+    oid = str(request["tree"])
+    with Objects(str(request["repo"])) as objects:
+        (data,) = objects.read([oid], "tree", int(request["most"]))
+    if data is None:
+        return {"error": f"a directory has more than {int(request['most']) >> 20} MiB of names"}
+    try:
+        return {"data": data, "starts": trees.table_of(data, len(oid) // 2)}
+    except ValueError as error:
+        return {"error": str(error)}

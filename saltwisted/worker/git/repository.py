@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
 STATE, LOCK, FILES, ASK = "state", "lock", "files", "ask"
 QUARANTINE, INCOMING = "quarantine-", "incoming-"
-LARGE = 64 * 1024
-"""Bytes above which a blob is no longer read by whoever wants it at once."""
 MOST_FILE = 1 << 30
 MOST_REFS = 20_000
 KEPT_REFS = "refs/saltwisted/"
@@ -483,21 +481,20 @@ class Fetch:
         return refs
 
     def _large(self, quarantine: str, packs: Sequence[str]) -> dict[str, int]:
-        """The large objects of new packs, with their sizes."""
-        environ = program.environment({})
+        """What is in new packs and not to be read at once (L{unpacking.large})."""
+        if not packs:
+            return {}
+        from saltwisted.worker.git import unpacking
+
+        # The same packs without those of the repository: what was there before may be elsewhere
+        alone = os.path.join(quarantine, "alone")
+        skeleton(alone)
+        os.rmdir(os.path.join(alone, "objects/pack"))
+        os.symlink("../../objects/pack", os.path.join(alone, "objects/pack"))
         found: dict[str, int] = {}
         for pack in packs:
             with open(os.path.join(quarantine, "objects/pack", pack + ".idx"), "rb") as file:
-                index = file.read()
-            rows = program.run(["show-index"], environ, seconds=self._seconds, stdin=index)
-            names = b"\n".join(line.split()[1] for line in rows.splitlines()) + b"\n"
-            form = "--batch-check=%(objectname) %(objecttype) %(objectsize)"
-            args = ["--git-dir", quarantine, "cat-file", form, "--buffer"]
-            told = program.run(args, environ, seconds=self._seconds, stdin=names)
-            for line in told.splitlines():
-                oid, kind, size = line.split()
-                if int(size) > LARGE and kind in (b"blob", b"tree"):
-                    found[oid.decode()] = int(size)
+                found |= unpacking.large(alone, file.read(), self._seconds)
         return found
 
     def _tips(self, quarantine: str, refs: Mapping[str, str], before: Mapping[str, Any]) -> Refs:

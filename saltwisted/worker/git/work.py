@@ -140,6 +140,7 @@ _DO = {
     "fetch": _fetch,
     "states": _states,
     "list": _of("lists", "everything"),
+    "table": _of("lists", "table"),
     "spool": repository.spool,
     "pack": _of("packs", "pack"),
     "take": _of("packs", "take"),

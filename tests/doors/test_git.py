@@ -1,0 +1,320 @@
+"""
+What a repository may cost who serves it (T-COST-2).
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any
+
+from twisted.internet.defer import Deferred, maybeDeferred
+
+from saltwisted.domain.git import trees
+from saltwisted.stores.git import lists, objects, source
+from saltwisted.stores.git.source import GitFiles, GitView
+from saltwisted.worker.git import lists as listing
+from saltwisted.worker.git import unpacking
+from tests.contracts.test_gitfiles import GitSourceTestCase
+from tests.gitrepos import Pack, Repo
+
+
+class CostTestCase(GitSourceTestCase):
+    """A source that says what is too much, and whose worker is asked as the test sees."""
+
+    def setUp(self) -> None:
+        """Nothing is said yet."""
+        super().setUp()
+        self.said: list[str] = []
+        self.asked: list[str] = []
+
+    def files(self) -> GitFiles:
+        """A source that serves nothing yet."""
+        found = super().files()
+        real = found._work
+
+        def asked(request: Any) -> Deferred[Any]:
+            self.asked.append(request["do"])
+            return real(request)
+
+        found._work = found._lists._work = asked
+        found.on_excess(lambda folder, text: self.said.append(text))
+        return found
+
+    def reads(self, files: GitFiles) -> int:
+        """How many directories were read in the thread of the reactor."""
+        return sum(each.repository.reads for each in files.view.served)
+
+
+class WayTests(CostTestCase):
+    """Where a path leads, through directories and links that somebody has pushed."""
+
+    def bomb(self, hops: int, links: int, names: int) -> Repo:
+        """Links that lead each other through directories of so many names, each another one."""
+        repo = self.repo()
+        blob = repo.blob(b"1")
+        rows = [("100644", b"end", blob), ("100644", b"beside", blob)]
+        below = repo.tree(("100644", b"f", blob))
+        for link in range(links):
+            way = []
+            for hop in range(hops):
+                name = f"{link}.{hop}"
+                more = (("100644", b"n%05d" % number, blob) for number in range(names))
+                rows.append(
+                    ("40000", name.encode(), repo.tree(
+                        ("40000", b"d", below), ("100644", b"own" + name.encode(), blob), *more
+                    ))
+                )  # fmt: skip
+                way += [name, "d", "..", ".."]
+            way.append(f"link{link + 1}" if link + 1 < links else "end")
+            rows.append(("120000", f"link{link}".encode(), repo.blob("/".join(way).encode())))
+        repo.branch("master", repo.tree(*rows))
+        return repo
+
+    def test_hops(self) -> None:
+        """
+        T-COST-2: a way of more than so many hops leads nowhere. That is said once; whatever begins
+        with the same link is not looked up again, and its neighbours are served.
+        """
+        self.patch(trees, "MOST_HOPS", 50)
+        files = self.serving(self.bomb(5, 3, 0))
+
+        self.assertIsNone(self.value(files.find("base", "link0")))
+        repository: Any = files.view.served[0].repository
+        look = repository.look
+        repository.look = lambda tree, name: self.fail(f"{name} is looked up")
+        for path in ("link0", "link0/x", "link0/y/z"):
+            self.assertIsNone(files.find("base", path))
+        repository.look = look
+        self.assertEqual(len(self.said), 1)
+        self.assertIn("link0 is not served", self.said[0])
+        for path in ("link2", "beside", "link1"):
+            self.assertIsNotNone(files.find("base", path), path)
+
+    def test_names(self) -> None:
+        """T-COST-2: so does one through directories of more than so many names together."""
+        self.patch(trees, "MOST_SEEN", 400)
+        files = self.serving(self.bomb(5, 2, 50))
+
+        self.assertIsNone(self.value(files.find("base", "link0")))
+        self.assertLess(self.reads(files), 12)
+        self.assertEqual(len(self.said), 1)
+        self.assertIsNotNone(files.find("base", "link1"))
+
+    def test_same_everywhere(self) -> None:
+        """Whether a way is too long depends on the tree, and not on what is in memory."""
+        self.patch(trees, "MOST_SEEN", 400)
+        files = self.serving(self.bomb(5, 2, 50))
+        for hop in range(5):
+            for link in range(2):
+                self.assertIsNotNone(files.find("base", f"{link}.{hop}/d/f"))
+
+        self.assertIsNone(self.value(files.find("base", "link0")))
+
+    def test_turns(self) -> None:
+        """T-COST-2: a look-up that reads much gives way to others after each portion."""
+        self.patch(source, "PORTION", -1.0)
+        files = self.serving(self.bomb(5, 1, 0))
+        waiting: list[Deferred[None]] = []
+
+        def run(function: Any, *args: Any) -> Deferred[Any]:
+            waiting.append(Deferred())
+            return waiting[-1].addCallback(lambda _: function(*args))
+
+        files._run = run
+        answer = files.find("base", "link0")
+        reads = []
+        while waiting:
+            reads.append(self.reads(files))
+            waiting.pop().callback(None)
+
+        self.assertEqual(reads, list(range(1, len(reads) + 1)))
+        self.assertGreater(len(reads), 5)
+        self.assertIsNotNone(self.value(answer))
+
+    def test_large_directory(self) -> None:
+        """
+        T-COST-2: a large directory is read by a worker, once for all who ask meanwhile, and then
+        searched at once.
+        """
+        self.patch(objects, "AT_ONCE", 1000)
+        self.patch(unpacking, "LARGE", 1000)
+        repo = self.repo()
+        names = [f"{number:03}" for number in range(300)]
+        repo.commit({f"large/{name}": name.encode() for name in names} | {"large/d/x": b"below"})
+        files = self.serving(repo)
+        waiting: list[Any] = []
+        real = files._work
+        self.patch(files, "_work", lambda request: self.later(waiting, request))
+        asked = [files.find("base", path) for path in ("large/005", "large/d/x", "large/none")]
+        self.assertEqual([each["do"] for each in waiting[::2]], ["table"])
+        waiting[1].callback(self.value(real(waiting[0])))
+
+        five, below, none = map(self.value, asked)
+        self.assertEqual((five.info.st_size, below.info.st_size, none), (3, 5, None))
+        for name in names:
+            found: Any = files.find("base", f"large/{name}")
+            self.assertEqual(self.value(files.read(found, 0, 9)), name.encode())
+        for name in ("", "0", "0055", "1000", "\u00fc", "\ud800", "d"):
+            self.assertIsNone(files.find("base", f"large/{name}"), name)
+        self.assertEqual(len(waiting), 2)
+
+    def later(self, waiting: list[Any], request: Any) -> Deferred[Any]:
+        """An answer that the test gives."""
+        answer: Deferred[Any] = Deferred()
+        waiting.extend((request, answer))
+        return answer
+
+    def test_too_large_directory(self) -> None:
+        """T-COST-2: in a directory of too many names nothing is found; a worker reads it once."""
+        self.patch(objects, "AT_ONCE", 1000)
+        self.patch(source, "MOST_TREE", 5000)
+        self.patch(unpacking, "LARGE", 1000)
+        repo = self.repo()
+        repo.commit({f"large/{number:03}": b"" for number in range(300)} | {"a": b"1"})
+        files = self.serving(repo)
+
+        for _ in range(3):
+            self.assertIsNone(self.value(files.find("base", "large/005")))
+        self.assertIsNotNone(files.find("base", "a"))
+        self.assertEqual(self.asked, ["table"])
+        self.assertEqual(len(self.said), 1)
+
+
+class DifferenceTests(CostTestCase):
+    """Small objects that are differences to gigantic ones, as whoever pushes has packed them."""
+
+    SIZE = 3 << 20
+
+    def serve(self) -> GitFiles:
+        """Ten bytes, and a directory, each of which takes three mebibytes to read."""
+        repo, pack = self.repo(), Pack()
+        huge = bytes(self.SIZE)
+        base = pack.whole("blob", huge)
+        small = pack.to(base, self.SIZE, "blob", b"ten bytes.")
+        row = b"100644 f\0" + bytes.fromhex(small)
+        big_tree = b"".join(b"160000 %06d\0" % n + b"1" * 20 for n in range(self.SIZE // 34))
+        big = pack.whole("tree", big_tree)
+        tree = pack.to(big, len(big_tree), "tree", row)
+        rows = (b"40000 b", big), (b"40000 d", tree), (b"100644 g", small), (b"100644 h", base)
+        top = b"".join(name + b"\0" + bytes.fromhex(oid) for name, oid in rows)
+        pack.into(repo)
+        repo.branch("master", pack_tree(repo, top))
+        self.small, self.huge = small, base
+        return self.serving(repo)
+
+    def test_small_ones(self) -> None:
+        """T-COST-2: who asks for ten bytes has not a gigabyte unpacked in the reactor's thread."""
+        files = self.serve()
+        repository = files.view.served[0].repository
+        read: list[str] = []
+        real = repository._object
+
+        def reading(oid: str) -> Any:
+            read.append(oid)
+            return real(oid)
+
+        self.patch(repository, "_object", reading)
+
+        for path in ("g", "d/f"):
+            found = self.value(files.find("base", path))
+            self.assertEqual(found.info.st_size, 10)
+            self.assertEqual(self.value(files.read(found, 0, 99)), b"ten bytes.")
+
+        self.assertEqual(len(read), 1, "the top, and nothing else")
+        self.assertEqual(sorted(self.asked), ["spool", "table"])
+
+    def test_by_name(self) -> None:
+        """
+        T-COST-2: an environment may be the beginning of a commit's name. A large object of that
+        name is none, and is not read.
+        """
+        files = self.serve()
+        repository = files.view.served[0].repository
+        opened: Any = repository._repo
+        read: list[str] = []
+
+        class Reads:
+            """Remembers what is read."""
+
+            def __getitem__(self, name: str) -> Any:
+                read.append(name)
+                return opened[name]
+
+            def expand_id(self, name: str) -> Any:
+                return opened.expand_id(name)
+
+            def free(self) -> None:
+                opened.free()
+
+        repository._opened = Reads()
+        for env in (self.huge, self.huge[:12], self.small):
+            self.assertIsNone(self.value(files.find(env, "g")))
+
+        self.assertEqual(read, [])
+
+    def test_chains(self) -> None:
+        """What each object of a chain takes is the sum of those before it, in whatever order."""
+        taken = unpacking._taken(array("Q", [10, 20, 30, 40]), array("q", [2, -1, 3, 1]))
+        own = unpacking.STEP
+
+        self.assertEqual(list(taken), [100 + 4 * own, 20 + own, 90 + 3 * own, 60 + 2 * own])
+
+
+def pack_tree(repo: Repo, raw: bytes) -> str:
+    """A tree of this raw form."""
+    args = ("hash-object", "-t", "tree", "-w", "--literally", "--stdin")
+    return repo.git(*args, data=raw)
+
+
+class ListedTests(CostTestCase):
+    """Lists of files of several remotes, one of which is a bomb."""
+
+    def serve(self) -> GitFiles:
+        """Two remotes; the first has too many files."""
+        self.patch(listing, "MOST_ENTRIES", 100)
+        bomb, other = self.repo("bomb"), self.repo("other")
+        bomb.commit({f"d/{number}": b"" for number in range(101)})
+        other.commit({"a": b"1", "d/b": b"2"}, {"l": "a"})
+        files = self.files()
+        files.show(GitView([self.fetched(bomb), self.fetched(other)]))
+        return files
+
+    def test_others(self) -> None:
+        """
+        T-COST-2: the files of the others are listed, the bomb is named, and no worker is asked for
+        it again before some time has gone.
+        """
+        files = self.serve()
+        now = 0.0
+        self.patch(files._lists, "_monotonic", lambda: now)
+        for _ in range(3):
+            found = self.value(files.listing("base"))
+            self.assertEqual((found.files, found.dirs), (("a", "d/b", "l"), ("d",)))
+            self.assertEqual(found.links, {"l": "a"})
+        self.assertEqual(self.asked, ["list"] * 2)
+        self.assertIn("its files are missing in lists", self.said[0])
+        self.assertIsNotNone(self.value(files.find("base", "d/5")), "of the bomb itself")
+
+        now = lists.AGAIN
+        self.value(files.listing("base"))
+        self.assertEqual(self.asked, ["list"] * 3)
+
+    def test_dead_worker(self) -> None:
+        """A worker that dies over one remote leaves the lists of the others."""
+        from saltwisted.errors import RemoteError
+
+        files = self.serve()
+        real = files._lists._work
+
+        def work_or_die(request: Any) -> Any:
+            if "bomb" in request["repo"]:
+                return maybeDeferred(self.die, RemoteError("WorkerDied", "killed"))
+            return real(request)
+
+        files._lists._work = work_or_die
+
+        self.assertEqual(self.value(files.listing("base")).files, ("a", "d/b", "l"))
+
+    def die(self, error: Exception) -> None:
+        """Raise it."""
+        raise error
