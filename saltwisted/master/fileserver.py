@@ -20,7 +20,7 @@ from twisted.logger import Logger
 
 from saltwisted.errors import StoreError, TooMuch
 from saltwisted.master.chunks import LARGE, Place
-from saltwisted.master.lists import Lists, beginning_with
+from saltwisted.master.lists import AT_ONCE, Lists, beginning_with, packed_links
 from saltwisted.master.replies import Packed
 from saltwisted.parts import IFileSource, IServedFile
 from saltwisted.stores.roots.joined import Joined
@@ -141,10 +141,23 @@ class FileServer:
         """Links of an environment: a value, or later."""
         prefix = prefix.strip("/")
 
-        def shape(listing: Listing) -> dict[str, str]:
-            return {k: v for k, v in listing.links.items() if k.startswith(prefix)}
+        def shape(listing: Listing) -> Any:
+            if len(listing.links) > AT_ONCE:
+                return self._run(_beginning_with, prefix, listing.links)
+            return _beginning_with(prefix, listing.links)
 
         return self._listed(saltenv, shape, backends)
+
+    def links_packed(self, saltenv: Any, prefix: str) -> Any:
+        """The same, for whoever sends it: very many are packed in a thread."""
+        prefix = prefix.strip("/")
+
+        def shape(listing: Listing) -> Any:
+            if len(listing.links) > AT_ONCE:
+                return self._run(packed_links, prefix, listing.links).addCallback(Packed)
+            return _beginning_with(prefix, listing.links)
+
+        return self._listed(saltenv, shape, None)
 
     def _listed(
         self, saltenv: Any, shape: Callable[[Listing], T], backends: Collection[str] | None
@@ -346,6 +359,10 @@ class FileServer:
         failure.trap(OSError)
         self.log.warn("a pushed file was refused: {error}", error=str(failure.value))
         return False
+
+
+def _beginning_with(prefix: str, links: Mapping[str, str]) -> dict[str, str]:
+    return {name: target for name, target in links.items() if name.startswith(prefix)}
 
 
 def _listing(source: IFileSource, env: str) -> Any:

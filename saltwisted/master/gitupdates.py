@@ -35,6 +35,7 @@ from saltwisted.words import listed
 
 FETCH_ENTRY = "saltwisted.worker.git.work:fetch"
 READ_ENTRY = "saltwisted.worker.git.work:serve"
+LIST_ENTRY = "saltwisted.worker.git.work:list_all"
 SHARE_ENTRY = "saltwisted.worker.git.work:share"
 EVENT = "salt/fileserver/gitfs/update"
 PILLAR_EVENT = "salt/fileserver/git_pillar/update"

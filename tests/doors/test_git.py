@@ -4,12 +4,15 @@ What a repository may cost who serves it (T-COST-2).
 
 from __future__ import annotations
 
+import os
 from array import array
+from collections.abc import Sequence
 from typing import Any
 
-from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.defer import Deferred, maybeDeferred, succeed
 
 from saltwisted.domain.git import trees
+from saltwisted.errors import RemoteError, TooMuch
 from saltwisted.stores.git import lists, objects, source
 from saltwisted.stores.git.source import GitFiles, GitView
 from saltwisted.worker.git import lists as listing
@@ -301,8 +304,6 @@ class ListedTests(CostTestCase):
 
     def test_dead_worker(self) -> None:
         """A worker that dies over one remote leaves the lists of the others."""
-        from saltwisted.errors import RemoteError
-
         files = self.serve()
         real = files._lists._work
 
@@ -318,3 +319,75 @@ class ListedTests(CostTestCase):
     def die(self, error: Exception) -> None:
         """Raise it."""
         raise error
+
+    def test_slow(self) -> None:
+        """T-COST-2: what cannot be read in time is not listed: others wait for the worker."""
+        files = self.serve()
+        self.patch(listing, "MOST_ENTRIES", 1000)
+        self.patch(listing, "SECONDS", -1.0)
+
+        self.failureResultOf(maybeDeferred(files.listing, "base"), TooMuch)
+        self.assertEqual(len(self.said), 2)
+
+    def test_long_paths(self) -> None:
+        """
+        T-COST-2: a few long names, each below the other, are the beginning of half a million paths:
+        what a list may have is counted in characters, of paths and of what links lead to.
+        """
+        blob, raw = "1" * 40, trees.FILE
+        self.patch(trees, "MOST_TEXT", 5000)
+        below = b"".join(b"%o %03d\0" % (raw, number) + bytes.fromhex(blob) for number in range(50))
+        long = b"40000 " + b"d" * 100 + b"\0" + bytes.fromhex("2" * 40)
+        links = b"".join(b"120000 %03d\0" % n + bytes.fromhex("3" * 40) for n in range(50))
+        wide = b"".join(b"40000 " + b"%0200d" % n + long[-21:] for n in range(30))
+        made = {
+            "2" * 40: below, "3" * 40: b"t" * 100, "4" * 40: long, "5" * 40: links, "6" * 40: wide
+        }  # fmt: skip
+        seen: list[str] = []
+
+        def read(oids: Sequence[str], kind: str, most: int) -> list[bytes]:
+            seen.extend(oids)
+            return [made[oid] for oid in oids]
+
+        def everything(top: str) -> trees.Everything:
+            return trees.everything(top, read, 1000)
+
+        for top in ("4" * 40, "5" * 40, "6" * 40):
+            seen.clear()
+            self.assertRaisesRegex(ValueError, "more than", everything, top)
+        self.assertEqual(seen, ["6" * 40], "what is below is not even read")
+        self.patch(trees, "MOST_TEXT", 5400)
+        self.assertEqual([len(everything(top * 40).files) for top in "245"], [50, 50, 50])
+
+    def test_aside(self) -> None:
+        """
+        T-COST-2: a long list, and a large directory, come in a file that a thread reads: no message
+        to the reactor is long. Nothing is left over.
+        """
+        self.patch(listing, "SMALL", 500)
+        self.patch(objects, "AT_ONCE", 2000)
+        self.patch(unpacking, "LARGE", 2000)
+        repo = self.repo()
+        paths = [f"{place}/{number:03}" for place in "ab" for number in range(100)]
+        repo.commit(
+            dict.fromkeys(paths, b"1"), {f"l{number}": "a/" + "x" * number for number in range(9)}
+        )
+        files = self.files()
+        answers: list[Any] = []
+        real = files._work
+
+        def work(request: Any) -> Any:
+            answers.append(self.value(real(request)))
+            return succeed(answers[-1])
+
+        files._work = files._lists._work = work
+        served = self.fetched(repo)
+        files.show(GitView([served]))
+
+        found = self.value(files.listing("base"))
+        self.assertIsNotNone(self.value(files.find("base", "a/050")))
+
+        self.assertEqual(found.files, tuple(sorted([*paths, *found.links])))
+        self.assertEqual(found.links["l3"], "a/xxx")
+        self.assertLess(max(len(repr(answer)) for answer in answers), 400)
+        self.assertEqual(os.listdir(os.path.join(served.folder, "files")), [])

@@ -14,6 +14,7 @@ from attrs import define
 from twisted.internet.defer import Deferred, maybeDeferred
 
 from saltwisted.errors import StoreError, TooMuch
+from saltwisted.master import fileserver
 from saltwisted.master.chunks import Chunks
 from saltwisted.master.fileserver import FileServer, parse_path
 from saltwisted.master.handlers import files as handlers
@@ -404,6 +405,28 @@ class ListTests(FilesTestCase):
         self.assertEqual(self.ask("_file_list_emptydirs"), ["web/empty"])
         self.assertEqual(self.ask("_symlink_list", prefix="x"), {})
         self.assertEqual(self.ask("_file_list", saltenv="none"), [])
+
+    def test_many_links(self) -> None:
+        """T-COST-2: very many links are looked at and packed in the pool, and are the same."""
+        self.write("srv/there")
+        for number in range(9):
+            os.symlink("there", self.path(f"srv/{number // 5}{number}"))
+        server = self.serve()
+        few = self.successResultOf(maybeDeferred(server.links_now, "base", "1"))
+        used: list[Any] = []
+
+        def run(function: Any, *args: Any) -> Any:
+            used.append(function)
+            return maybeDeferred(function, *args)
+
+        self.patch(fileserver, "AT_ONCE", 8)
+        self.patch(server, "_run", run)
+        many = self.successResultOf(maybeDeferred(server.links_now, "base", "1"))
+        packed = self.successResultOf(maybeDeferred(server.links_packed, "base", "1"))
+
+        self.assertEqual([*few], ["15", "16", "17", "18"])
+        self.assertEqual((many, unpack(packed.packed)), (few, few))
+        self.assertEqual(len(used), 2)
 
     def test_runners(self) -> None:
         """The same lists for runners, not packed."""

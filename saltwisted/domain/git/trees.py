@@ -27,10 +27,14 @@ MOST_SEEN = 250_000
 """Names in all directories that one path leads through."""
 MOST_LINK = 4096
 """Bytes of the target of a link; a longer one leads nowhere."""
-MOST_BYTES = 256 * 1024 * 1024
+MOST_BYTES = 32 * 1024 * 1024
 """Bytes of one directory that is listed."""
+MOST_TEXT = 64 * 1024 * 1024
+"""Characters of a list: of all paths, and of what links lead to."""
 RUN = 1000
 """Names of one run."""
+RUN_TEXT = 64 * 1024
+"""Characters of one run, if there are more names than one."""
 _ROWS = {
     width: re.compile(rb"([0-7]{1,7}) ([^\0]*)\0(.{%d})" % width, re.DOTALL) for width in (20, 32)
 }
@@ -280,6 +284,7 @@ class Names:
     @ivar count: how many names are served, including submodules.
     @ivar odd: how many are not served.
     @ivar longest: the length of the longest name.
+    @ivar text: the characters of all served names.
     """
 
     files: list[str]
@@ -288,6 +293,7 @@ class Names:
     count: int
     odd: int
     longest: int
+    text: int
 
 
 def names_of(data: bytes, width: int = 20) -> Names:
@@ -304,18 +310,19 @@ def names_of(data: bytes, width: int = 20) -> Names:
     joined = b"\0".join([row[1] for row in rows])
     names: list[str | None]
     try:
-        text = joined.decode()
+        whole = joined.decode()
     except UnicodeDecodeError:
         names = [_text(row[1]) for row in rows]
     else:
-        names = list(text.split("\0")) if rows else []
-        if rows and _may_be_odd(text):
+        names = list(whole.split("\0")) if rows else []
+        if rows and _may_be_odd(whole):
             names = [name if name is not None and is_plain(name) else None for name in names]
     plain = [name for name in names if name is not None]
     modes = {raw: int(raw, 8) for raw in {row[0] for row in rows}}
     odd, longest = len(rows) - len(plain), max(map(len, plain), default=0)
+    text = sum(map(len, plain))
     if not {FOLDER, LINK, MODULE} & set(modes.values()):
-        return Names(plain, [], [], len(plain), odd, longest)
+        return Names(plain, [], [], len(plain), odd, longest, text)
     files: list[str] = []
     folders: list[tuple[str, str]] = []
     links: list[tuple[str, str]] = []
@@ -329,7 +336,7 @@ def names_of(data: bytes, width: int = 20) -> Names:
             links.append((name, oid.hex()))
         else:
             files.append(name)
-    return Names(files, folders, links, len(plain), odd, longest)
+    return Names(files, folders, links, len(plain), odd, longest, text)
 
 
 def _may_be_odd(text: str) -> bool:
@@ -368,7 +375,8 @@ def everything(top: str, read: Read, most: int) -> Everything:
     dirs: list[str] = []
     links: list[tuple[str, str]] = []
     kept: dict[str, Names] = {}
-    odd = seen = depth = 0
+    odd = seen = text = depth = 0
+    too_long = f"the paths in the tree have more than {MOST_TEXT >> 20} MiB"
     level: list[tuple[str, str]] = [("", top)]
     too_much = f"the tree has more than {most} files, or is too deep"
     while level:
@@ -384,8 +392,11 @@ def everything(top: str, read: Read, most: int) -> Everything:
         for above, oid in level:
             found = kept[oid]
             seen += found.count
+            text += found.text + found.count * len(above)
             if seen > most:
                 raise ValueError(too_much)
+            if text > MOST_TEXT:
+                raise ValueError(too_long)
             if len(above) + found.longest > MOST_NAME:
                 found, left = _shorter(found, MOST_NAME - len(above))
                 odd += left
@@ -396,6 +407,9 @@ def everything(top: str, read: Read, most: int) -> Everything:
         level, depth = below, depth + 1
     blobs = list(dict.fromkeys(blob for _, blob in links))
     targets = dict(zip(blobs, map(text_of, read(blobs, "blob", MOST_LINK)), strict=True))
+    text += sum(len(targets[blob] or "") for _, blob in links)
+    if text > MOST_TEXT:
+        raise ValueError(too_long)
     files += [path for path, _ in links]
     files.sort()
     dirs.sort()
@@ -415,8 +429,10 @@ def _shorter(names: Names, room: int) -> tuple[Names, int]:
 
 def text_of(data: bytes | None) -> str | None:
     """The target of a link; C{None} if it is not text, or too long."""
+    if data is None or len(data) > MOST_LINK or b"\0" in data:
+        return None
     try:
-        return data.decode() if data is not None and len(data) <= MOST_LINK else None
+        return data.decode()
     except UnicodeDecodeError:
         return None
 
@@ -438,7 +454,9 @@ def in_runs(names: Sequence[str]) -> list[bytes]:
     Names in a form that is received at once, however many they are: runs of them, each one text.
     No name of a tree has the character that separates them.
     """
-    return ["\0".join(names[start : start + RUN]).encode() for start in range(0, len(names), RUN)]
+    longest = max(map(len, names), default=0)
+    run = max(1, min(RUN, RUN_TEXT // (longest + 1)))
+    return ["\0".join(names[start : start + run]).encode() for start in range(0, len(names), run)]
 
 
 def of_runs(runs: Iterable[bytes]) -> Iterator[str]:

@@ -5,6 +5,7 @@ ask, and kept. Reading very many names takes long, and is done in the pool.
 
 from __future__ import annotations
 
+import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +19,7 @@ from twisted.python.failure import Failure
 
 from saltwisted.domain.git import trees
 from saltwisted.errors import RemoteError, StoreError
+from saltwisted.stores.files import store_error
 from saltwisted.stores.git.objects import Damaged
 from saltwisted.stores.roots.served import RunInPool, Shared
 from saltwisted.stores.roots.tree import AT_ONCE, Listing
@@ -76,38 +78,49 @@ class TreeLists:
             running = self._coming[key] = Shared()
             repo, tree, mountpoint = key
             answer = self._work(
-                {"do": "list", "repo": repo, "tree": tree, "mountpoint": mountpoint}
+                {
+                    "do": "list",
+                    "folder": os.path.dirname(repo),
+                    "repo": repo,
+                    "tree": tree,
+                    "mountpoint": mountpoint,
+                }
             )
             running.follow(
-                answer.addCallbacks(self._came, self._lost, (key,), {}, (key,))
-                .addErrback(self._fail, key)
-                .addBoth(finished)
+                answer.addCallbacks(self._came, self._lost, (key,), {}, (key,)).addBoth(finished)
             )
         return running.join()
 
-    def _fail(self, failure: Failure, key: Key) -> Failure:
-        """It would fail again, and keep a worker busy: what is listed is a tree, which stays."""
-        error: Any = failure.value
-        if isinstance(error, StoreError) and not isinstance(error, Damaged):
-            self._failed[key] = self._monotonic() + AGAIN, error
-            if len(self._failed) > MOST_FAILED:
-                self._failed.popitem(last=False)
-        return failure
-
     def _lost(self, failure: Failure, key: Key) -> Any:
-        """A worker has taken too long, or died."""
+        """A worker was killed, or has not come to it."""
         failure.trap(RemoteError)
         error: Any = failure.value
-        raise StoreError(str(error), f"{key[0]}:{key[1]}")
+        fault = StoreError(str(error), f"{key[0]}:{key[1]}")
+        if error.name == "WorkerDied":
+            self._give_up(key, fault)
+        raise fault
+
+    def _give_up(self, key: Key, fault: StoreError) -> None:
+        """It would fail again, and keep a worker busy: what is listed is a tree, which stays."""
+        self._failed[key] = self._monotonic() + AGAIN, fault
+        if len(self._failed) > MOST_FAILED:
+            self._failed.popitem(last=False)
 
     def _came(self, answer: Mapping[str, Any], key: Key) -> Any:
         if "error" in answer:
-            error = Damaged if answer.get("damaged") else StoreError
-            raise error(str(answer["error"]), f"{key[0]}:{key[1]}")
+            place = f"{key[0]}:{key[1]}"
+            if answer.get("damaged"):
+                raise Damaged(str(answer["error"]), place)
+            fault = StoreError(str(answer["error"]), place)
+            self._give_up(key, fault)
+            raise fault
         near = next(
             (each for other, each in reversed(self._kept.items()) if other[::2] == key[::2]),
             Listing(),
         )
+        if "at" in answer:
+            read: Deferred[Listing] = self._run(_read, answer, near)
+            return read.addCallback(partial(self._keep, key))
         if (len(answer["files"]) + len(answer["dirs"])) * trees.RUN <= AT_ONCE:
             return self._keep(key, _listing_of(answer, near))
         made: Deferred[Listing] = self._run(_listing_of, answer, near)
@@ -149,8 +162,30 @@ def _same(one: tuple[str, ...], other: tuple[str, ...], most: int) -> int:
     return most
 
 
+def aside(answer: Mapping[str, Any]) -> dict[str, list[bytes]]:
+    """
+    Blocking: read the answer of a worker from its file, and remove that.
+
+    @raises StoreError: it cannot be read.
+    """
+    path = str(answer["at"])
+    try:
+        with open(path, "rb") as file:
+            os.unlink(path)
+            return {name: [*map(file.read, sizes)] for name, sizes in answer["runs"].items()}
+    except OSError as error:
+        raise store_error(error, path) from error
+
+
+def _read(answer: Mapping[str, Any], near: Listing) -> Listing:
+    """In the pool: a long list."""
+    parts: dict[str, Any] = aside(answer)
+    names, targets = trees.of_runs(parts["links"]), trees.of_runs(parts["targets"])
+    return _listing_of({**parts, "links": dict(zip(names, targets, strict=True))}, near)
+
+
 def _listing_of(answer: Mapping[str, Any], near: Listing) -> Listing:
     """The list that a worker has made; a thread may do this."""
     files = _alike(list(trees.of_runs(answer["files"])), near.files)
     dirs = _alike(list(trees.of_runs(answer["dirs"])), near.dirs)
-    return Listing(files, dirs, (), dict(answer["links"]))
+    return Listing(files, dirs, (), answer["links"])

@@ -31,11 +31,11 @@ from saltwisted.domain.git.mapping import Refs, Tip
 from saltwisted.domain.roots.manifest import name_of
 from saltwisted.errors import SaltwistedError, StoreError, TooMuch
 from saltwisted.stores.files import store_error
-from saltwisted.stores.git.lists import TreeLists, Work
+from saltwisted.stores.git.lists import TreeLists, Work, aside
 from saltwisted.stores.git.objects import MOST_TREE, Damaged, Elsewhere, Repository
 from saltwisted.stores.roots.joined import Joined
 from saltwisted.stores.roots.served import Found, RunInPool, Shared
-from saltwisted.stores.roots.tree import OPEN, Listing, both, read_file, read_now
+from saltwisted.stores.roots.tree import OPEN, Listing, both, either_link, read_file, read_now
 
 SPOOL = 512 * 1024 * 1024
 """Bytes of large files of one remote that stay laid out."""
@@ -406,7 +406,7 @@ class GitFiles:
         if running is None:
             repository, folder = place.served.repository, place.served.folder
 
-            def came(answer: Mapping[str, Any]) -> bool:
+            def came(answer: Mapping[str, Any]) -> bool | Deferred[bool]:
                 if "error" in answer:
                     if answer.get("damaged"):
                         self._tell(folder)
@@ -416,8 +416,15 @@ class GitFiles:
                         self._unsearched.popitem(last=False)
                     self._exceeded(folder, f"nothing is found in {oid}: {answer['error']}")
                     return False
-                table = trees.Table(answer["data"], answer["starts"], len(oid) // 2)
-                repository.keep(oid, table)
+                if "at" in answer:
+                    read: Deferred[dict[str, list[bytes]]] = self._run(aside, answer)
+                    return read.addCallback(
+                        lambda parts: keep(parts["data"][0], parts["starts"][0])
+                    )
+                return keep(answer["data"], answer["starts"])
+
+            def keep(data: bytes, starts: bytes) -> bool:
+                repository.keep(oid, trees.Table(data, starts, len(oid) // 2))
                 return True
 
             def failed(failure: Failure) -> bool:
@@ -430,8 +437,15 @@ class GitFiles:
                 return outcome
 
             running = self._tables[oid] = Shared()
-            request = {"do": "table", "repo": repository.path, "tree": oid, "most": MOST_TREE}
-            answer = self._work(request)
+            answer = self._work(
+                {
+                    "do": "table",
+                    "folder": folder,
+                    "repo": repository.path,
+                    "tree": oid,
+                    "most": MOST_TREE,
+                }
+            )
             running.follow(answer.addCallback(came).addErrback(failed).addBoth(finished))
         return running.join()
 
@@ -664,5 +678,4 @@ def remove_others(folders: Iterable[str], wanted: Container[str], before: float)
 def _one_list(one: Listing, other: Listing) -> Listing:
     # As in Salt a link of two remotes is that of the last
     joined = both(one, other)
-    links = dict(sorted({**one.links, **other.links}.items()))
-    return Listing(joined.files, joined.dirs, (), links)
+    return Listing(joined.files, joined.dirs, (), either_link(other.links, one.links))

@@ -49,8 +49,17 @@ def both(one: Listing, other: Listing) -> Listing:
         _either(one.files, other.files),
         _either(one.dirs, other.dirs),
         _either(one.empty_dirs, other.empty_dirs),
-        dict(sorted({**other.links, **one.links}.items())),
+        either_link(one.links, other.links),
     )
+
+
+def either_link(first: Mapping[str, str], second: Mapping[str, str]) -> Mapping[str, str]:
+    """Sorted links, the first ones before equal others. Very many are for a thread."""
+    if not first or not second:
+        return first or second
+    names = _either(tuple(first), tuple(second))
+    # No one call is as long as the list: a thread may be interrupted
+    return {name: first[name] if name in first else second[name] for name in names}
 
 
 def _either(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
@@ -229,7 +238,7 @@ class _Walk:
             in_order(self._files),
             in_order(self._dirs),
             in_order(self._empty & self._dirs),
-            dict(sorted(self._links.items())),
+            {name: self._links[name] for name in in_order(self._links)},
         )
 
 

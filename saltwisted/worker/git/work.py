@@ -49,6 +49,11 @@ def fetch(request: Mapping[str, Any], daemon: Any = None, facts: Any = None) -> 
     return serve(request, daemon, facts)
 
 
+def list_all(request: Mapping[str, Any], daemon: Any = None, facts: Any = None) -> dict[str, Any]:
+    """The same, for lists: a tree that takes long to list holds up nobody who wants one file."""
+    return serve(request, daemon, facts)
+
+
 def share(request: Mapping[str, Any], daemon: Any = None, facts: Any = None) -> dict[str, Any]:
     """The same, for packs of other nodes: no remote that stands still holds them up."""
     return serve(request, daemon, facts)
