@@ -162,7 +162,8 @@ class FileServer:
     def _listed(
         self, saltenv: Any, shape: Callable[[Listing], T], backends: Collection[str] | None
     ) -> T | Deferred[T]:
-        listings = [_listing(source, str(saltenv)) for source in self._of(backends)]
+        some = self._of(backends) if len(str(saltenv)) <= MOST_PATH else []
+        listings = [_listing(source, str(saltenv)) for source in some]
         joined = partial(self._together, (str(saltenv), tuple(backends or ())))
         if not any(isinstance(each, Deferred) for each in listings):
             at_hand = joined(listings)
@@ -192,7 +193,7 @@ class FileServer:
         self, path: str, saltenv: Any = "base"
     ) -> IServedFile | None | Deferred[IServedFile | None]:
         """The file that a requested path means, if there is one to serve."""
-        if len(path) > MOST_PATH:
+        if len(path) > MOST_PATH or len(str(saltenv)) > MOST_PATH:
             return None
         clean, env, index = parse_path(path, str(saltenv))
         return _first(tuple(self._sources.values()), env, clean, index)

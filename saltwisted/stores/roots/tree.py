@@ -87,6 +87,27 @@ def _once(names: Iterable[str]) -> tuple[str, ...]:
     return tuple([name for name, _ in groupby(names)])
 
 
+def real_path(path: str) -> str:
+    """
+    Where a path leads, by way of all links.
+
+    The kernel says it, in one look. Python goes link by link: with 40 links, each of 800 parts, it
+    takes a tenth of a second.
+    """
+    try:
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        try:
+            info, real = os.fstat(fd), os.readlink(f"/proc/self/fd/{fd}")
+            if os.path.samestat(info, os.lstat(real)):
+                return real
+        finally:
+            os.close(fd)
+    except (OSError, ValueError):
+        pass
+    # It leads to nothing, or has just been replaced, or there is no /proc
+    return os.path.realpath(path)
+
+
 def read_now(fd: int, start: int, length: int) -> bytes | None:
     """Read what the page cache has; C{None} if that is not all."""
     if length > INLINE and not NOWAIT:
@@ -295,5 +316,5 @@ def _target(path: str) -> str:
 def _inside(path: str, target: str, real_root: str) -> bool:
     """Salt's test: a target with C{..} in front is taken from the link itself, as a directory."""
     base = path if target.startswith("..") else os.path.dirname(path)
-    real = os.path.realpath(os.path.normpath(os.path.join(base, target)))
+    real = real_path(os.path.normpath(os.path.join(base, target)))
     return not os.path.relpath(real, real_root).startswith("..")
