@@ -51,5 +51,43 @@ class Door(NamedTuple):
 
 # Rows are added below, one for each door, as its limits are settled.
 
-DOORS: dict[str, Door] = {}
+GIT = Door(
+    name="git",
+    title="git remotes of gitfs and git_pillar, and what is in their repositories",
+    who="who may push to one of them, and whoever answers in its place",
+    opened=("worker/git/program.py:start",),
+    # One fetch; processes receive it, and the option is gitfs_max_size
+    request=8192 * MIB,
+    # Of directories that libgit2 reads here; those of more than a mebibyte are read by a worker
+    per_kib=4.0,
+    per_request=100.0,
+    turn=5.0,
+    # The list of a remote's files, with its directories and small files that were read lately
+    memory=128 * MIB,
+    # Lists of all remotes together; directories and files have 24 MiB for each remote
+    memory_all=256 * MIB,
+    # The option is gitfs_timeout
+    holds=300.0,
+    beyond="a path leads nowhere, a list lacks this remote, or a fetch fails and the commits before"
+    " it are served; the log and the status name the remote",
+)
+FILES = Door(
+    name="files",
+    title="requests for files: their paths, and lists of them",
+    who="accepted minions",
+    # They come with other requests
+    opened=(),
+    # Of a path with its environment, in characters
+    request=16 * KIB,
+    per_kib=100.0,
+    per_request=100.0,
+    turn=5.0,
+    # A chunk of a file, and its sealed form
+    memory=2 * MIB,
+    memory_all=16 * MIB,
+    holds=120.0,
+    beyond="there is no such file",
+)
+
+DOORS: dict[str, Door] = {row.name: row for row in (GIT, FILES)}
 """All doors, by name."""

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from twisted.internet.defer import Deferred, gatherResults, succeed
 from twisted.logger import Logger
 
+from saltwisted.doors import FILES
 from saltwisted.errors import StoreError, TooMuch
 from saltwisted.master.chunks import LARGE, Place
 from saltwisted.master.lists import AT_ONCE, Lists, beginning_with, packed_links
@@ -28,7 +29,7 @@ from saltwisted.stores.roots.tree import Listing, both
 
 T = TypeVar("T")
 
-MOST_PATH = 16 * 1024
+MOST_PATH = FILES.request
 """
 Characters of a path with its environment, as it is asked for. No file has one of more than 4096
 bytes.

@@ -17,6 +17,8 @@ from itertools import chain
 
 from attrs import evolve, field, frozen
 
+from saltwisted.doors import GIT
+
 FOLDER, FILE, PROGRAM, LINK, MODULE = 0o40000, 0o100644, 0o100755, 0o120000, 0o160000
 MOST_LINKS = 40
 MOST_NAME = 4096
@@ -29,7 +31,7 @@ MOST_LINK = 4096
 """Bytes of the target of a link; a longer one leads nowhere."""
 MOST_BYTES = 32 * 1024 * 1024
 """Bytes of one directory that is listed."""
-MOST_TEXT = 64 * 1024 * 1024
+MOST_TEXT = GIT.memory * 3 // 8
 """Characters of a list: of all paths, and of what links lead to."""
 RUN = 1000
 """Names of one run."""

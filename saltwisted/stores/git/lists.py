@@ -18,6 +18,7 @@ from twisted.internet.defer import Deferred, fail
 from twisted.python.failure import Failure
 
 from saltwisted.domain.git import trees
+from saltwisted.doors import GIT
 from saltwisted.errors import RemoteError, StoreError
 from saltwisted.stores.files import store_error
 from saltwisted.stores.git.objects import Damaged
@@ -29,6 +30,8 @@ Work = Callable[[Mapping[str, Any]], Deferred[Any]]
 Key = tuple[str, str, str]
 """The path of a repository, the name of a tree, and the mount point of its files."""
 MOST_LISTINGS = 64
+MOST_TEXT = GIT.memory_all // 2
+"""Bytes of all paths of all lists; what is the same is counted each time."""
 MOST_FAILED = 1000
 AGAIN = 600.0
 """Seconds after which it is tried once more to list what could not be listed."""
@@ -49,6 +52,7 @@ class TreeLists:
         self, run: RunInPool, work: Work, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self._run, self._work, self._monotonic = run, work, monotonic
+        self._texts: dict[Key, int] = {}
         self._failed: OrderedDict[Key, tuple[float, StoreError]] = OrderedDict()
         self._kept: OrderedDict[Key, Listing] = OrderedDict()
         self._coming: dict[Key, Shared] = {}
@@ -118,20 +122,25 @@ class TreeLists:
             (each for other, each in reversed(self._kept.items()) if other[::2] == key[::2]),
             Listing(),
         )
+        keep = partial(self._keep, key, int(answer["text"]))
         if "at" in answer:
             read: Deferred[Listing] = self._run(_read, answer, near)
-            return read.addCallback(partial(self._keep, key))
+            return read.addCallback(keep)
         if (len(answer["files"]) + len(answer["dirs"])) * trees.RUN <= AT_ONCE:
-            return self._keep(key, _listing_of(answer, near))
+            return keep(_listing_of(answer, near))
         made: Deferred[Listing] = self._run(_listing_of, answer, near)
-        return made.addCallback(partial(self._keep, key))
+        return made.addCallback(keep)
 
-    def _keep(self, key: Key, listing: Listing) -> Listing:
-        self._kept[key] = listing
+    def _keep(self, key: Key, text: int, listing: Listing) -> Listing:
+        self._kept[key], self._texts[key] = listing, text
         named = sum(len(each.files) + len(each.dirs) for each in self._kept.values())
-        while len(self._kept) > 1 and (named > MOST_NAMES or len(self._kept) > MOST_LISTINGS):
-            _, gone = self._kept.popitem(last=False)
+        text = sum(self._texts[each] for each in self._kept)
+        while len(self._kept) > 1 and (
+            named > MOST_NAMES or text > MOST_TEXT or len(self._kept) > MOST_LISTINGS
+        ):
+            oldest, gone = self._kept.popitem(last=False)
             named -= len(gone.files) + len(gone.dirs)
+            text -= self._texts.pop(oldest)
         return listing
 
 

@@ -29,6 +29,7 @@ from saltwisted.config.git import GitRemote
 from saltwisted.domain.git import mapping, trees
 from saltwisted.domain.git.mapping import Refs, Tip
 from saltwisted.domain.roots.manifest import name_of
+from saltwisted.doors import FILES
 from saltwisted.errors import SaltwistedError, StoreError, TooMuch
 from saltwisted.stores.files import store_error
 from saltwisted.stores.git.lists import TreeLists, Work, aside
@@ -39,7 +40,7 @@ from saltwisted.stores.roots.tree import OPEN, Listing, both, either_link, read_
 
 SPOOL = 512 * 1024 * 1024
 """Bytes of large files of one remote that stay laid out."""
-SECONDS = 120.0
+SECONDS = FILES.holds
 JUST_LAID = SECONDS + 30.0
 """
 Seconds for which a laid-out file stays although nobody seems to know it: it is being made, which

@@ -27,7 +27,7 @@ def everything(request: Mapping[str, Any]) -> dict[str, Any]:
 
     @param request: C{repo}, C{tree} and C{mountpoint}. With C{folder}, that of the remote, a long
         answer is in a file: C{at}, and how long each of its C{runs} is, also of C{links} and of
-        their C{targets}.
+        their C{targets}. C{text} is how long all of it is.
     """
     until = time.monotonic() + SECONDS
     with Objects(str(request["repo"])) as objects:
@@ -47,9 +47,10 @@ def everything(request: Mapping[str, Any]) -> dict[str, Any]:
     linked = {"links": [*found.links], "targets": [*found.links.values()]}
     many = {**runs, **{name: trees.in_runs(texts) for name, texts in linked.items()}}
     size = sum(len(run) for each in many.values() for run in each)
+    told = {"left_out": found.left_out, "text": size}
     if "folder" in request and size > SMALL:
-        return {**_aside(str(request["folder"]), many), "left_out": found.left_out}
-    return {**runs, "links": found.links, "left_out": found.left_out}
+        return {**_aside(str(request["folder"]), many), **told}
+    return {**runs, "links": found.links, **told}
 
 
 def _aside(folder: str, runs: Mapping[str, Sequence[bytes]]) -> dict[str, Any]:
