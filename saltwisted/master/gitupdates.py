@@ -24,6 +24,7 @@ from saltwisted.domain.git import agreement, mapping
 from saltwisted.domain.git.mapping import Tip
 from saltwisted.domain.git.pacing import NEVER, pause
 from saltwisted.domain.git.signing import called, sentence
+from saltwisted.domain.git.sizes import heard
 from saltwisted.domain.git.trees import changed
 from saltwisted.errors import RemoteError
 from saltwisted.master.gitcopies import Copies, key_of
@@ -406,7 +407,7 @@ class GitUpdates:
         request = self.request(watched.shared, watched.many)
         looking = request["seconds"] if watched.remotes[0].verify else 0.0
         had = watched.state
-        request["had"] = [had["at"], len(had["large"])] if "at" in had else []
+        request["had"] = [had["at"], len(heard(had["large"]))] if "at" in had else []
         request |= {"repo": had.get("repo", ""), "mark": watched.mark, "one": watched.many}
         watched.mark = b""
         call = (FETCH_ENTRY, request, request["seconds"] + looking + PATIENCE)

@@ -4,21 +4,25 @@ What a repository may cost who serves it (T-COST-2).
 
 from __future__ import annotations
 
+import hashlib
 import os
 from array import array
 from collections.abc import Sequence
 from typing import Any
 
+import msgpack
 from twisted.internet.defer import Deferred, maybeDeferred, succeed
 
-from saltwisted.domain.git import trees
+from saltwisted.domain.git import sizes, trees
+from saltwisted.doors import GIT
 from saltwisted.errors import RemoteError, TooMuch
 from saltwisted.stores.git import lists, objects, source
-from saltwisted.stores.git.source import GitFiles, GitView
+from saltwisted.stores.git.source import GitFile, GitFiles, GitView
 from saltwisted.worker.git import lists as listing
-from saltwisted.worker.git import unpacking
+from saltwisted.worker.git import repository, unpacking, work
 from tests.contracts.test_gitfiles import GitSourceTestCase
-from tests.gitrepos import Pack, Repo
+from tests.doors.measure import assert_linear
+from tests.gitrepos import Pack, Repo, fetch_request
 
 
 class CostTestCase(GitSourceTestCase):
@@ -391,3 +395,63 @@ class ListedTests(CostTestCase):
         self.assertEqual(found.links["l3"], "a/xxx")
         self.assertLess(max(len(repr(answer)) for answer in answers), 400)
         self.assertEqual(os.listdir(os.path.join(served.folder, "files")), [])
+
+
+class SizesTests(CostTestCase):
+    """Very many large objects."""
+
+    def test_told(self) -> None:
+        """A text of sizes is looked up as the map that it was."""
+        made = {hashlib.sha1(b"%d" % n).hexdigest(): n << 20 for n in range(300)}
+        self.assertIs(sizes.told(made), made)
+        self.patch(sizes, "MANY", 100)
+        text = sizes.told(made)
+        heard = sizes.heard(text)
+
+        self.assertIsInstance(text, bytes)
+        self.assertEqual(dict(heard), made)
+        self.assertEqual(len(heard), 300)
+        for name in ("0" * 40, "f" * 40, "", "0", "x" * 40, "0" * 64):
+            self.assertNotIn(name, heard)
+            self.assertEqual(heard.get(name, 7), 7)
+        longer = {"1" * 64: 1, **made}
+        self.assertIs(sizes.told(longer), longer)
+
+    def test_served(self) -> None:
+        """
+        T-COST-2: however many large objects a repository has, no message to the reactor is a map of
+        them. What is served is the same, and a fetch that brings nothing is known for one.
+        """
+        self.patch(sizes, "MANY", 1)
+        repo = self.repo()
+        repo.commit({f"large{n}": b"%d" % n * 70_000 for n in range(3)} | {"a": b"1"})
+        served = self.fetched(repo)
+        files = self.files()
+        files.show(GitView([served]))
+
+        self.assertIsInstance(served.repository.large, sizes.Sizes)
+        for n in range(3):
+            found = files.find("base", f"large{n}")
+            assert isinstance(found, GitFile)
+            self.assertEqual(found.info.st_size, 70_000)
+            self.assertEqual(self.value(files.read(found, 69_999, 9)), b"%d" % n)
+        repo.commit({"more": b"7" * 70_000})
+        self.assertEqual(len(self.fetched(repo).repository.large), 4)
+        state = repository.state_of(served.folder)
+        again = work.fetch(fetch_request(served.folder, repo.url, had=[state["at"], 4]))
+        self.assertTrue(again["same"])
+
+    def test_linear(self) -> None:
+        """T-COST-2: to hear of them costs no more than to receive them."""
+
+        def make(size: int) -> bytes:
+            rows = (n.to_bytes(20, "big") + bytes(8) for n in range(size // 28))
+            return bytes(msgpack.packb({"large": b"".join(rows)}))
+
+        def act(data: bytes) -> None:
+            large = sizes.heard(msgpack.unpackb(data)["large"])
+            self.assertIn("0" * 39 + "1", large)
+
+        assert_linear(
+            self, "large objects", make, act, (4096, 65_536, 1 << 20, 16 << 20), GIT.per_kib
+        )

@@ -12,9 +12,9 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Mapping
 from typing import Any
 
+from saltwisted.domain.git.sizes import Large, heard
 from saltwisted.domain.git.trees import MOST_LINK, Table
 from saltwisted.errors import ConfigError, StoreError
 
@@ -83,8 +83,8 @@ class Repository:
     @ivar reads: how many directories were read.
     """
 
-    def __init__(self, path: str, large: Mapping[str, int]) -> None:
-        self.path, self.large = path, large
+    def __init__(self, path: str, large: Large) -> None:
+        self.path, self.large = path, heard(large)
         self.reads = 0
         self._pygit2 = library()
         self._opened: Any = None
@@ -104,11 +104,11 @@ class Repository:
                 raise Damaged(f"git cannot open it: {error}", self.path) from error
         return self._opened
 
-    def learn(self, large: Mapping[str, int]) -> None:
+    def learn(self, large: Large) -> None:
         """More objects have come."""
-        self.large = large
+        self.large = heard(large)
 
-    def move(self, path: str, large: Mapping[str, int]) -> None:
+    def move(self, path: str, large: Large) -> None:
         """
         The repository was recreated elsewhere. All readers of this object read from there, because
         the old place will soon be removed; that includes readers of an earlier commit.
@@ -116,7 +116,7 @@ class Repository:
         if path != self.path:
             self.close()
             self.path = path
-        self.large = large
+        self.large = heard(large)
 
     def close(self) -> None:
         """Let its files go; it opens itself again."""
