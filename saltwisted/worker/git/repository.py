@@ -42,6 +42,8 @@ STATE, LOCK, FILES, ASK = "state", "lock", "files", "ask"
 QUARANTINE, INCOMING = "quarantine-", "incoming-"
 MOST_FILE = 1 << 30
 MOST_REFS = 20_000
+MOST_REF_TEXT = 2 * 1024 * 1024
+"""Bytes of the names of all refs."""
 KEPT_REFS = "refs/saltwisted/"
 """Below it are commits that no ref of the remote names, and that are served."""
 MANY_PACKS = 40
@@ -476,8 +478,7 @@ class Fetch:
             raise GitError(explain(error.text, request)) from None
         found = packed_refs(quarantine)
         refs = {ref: oid for ref, oid in found.items() if not ref.startswith(KEPT_REFS)}
-        if len(refs) > MOST_REFS:
-            raise GitError(f"the remote has {len(refs)} refs; at most {MOST_REFS} are accepted")
+        bound(refs)
         return refs
 
     def _large(self, quarantine: str, packs: Sequence[str]) -> dict[str, int]:
@@ -534,6 +535,18 @@ class Fetch:
                         os.close(fd)
                     os.rename(os.path.join(source, name), os.path.join(target, name))
         sync(target)
+
+
+def bound(refs: Mapping[str, str]) -> None:
+    """
+    Refs become environments, and are kept and told by their names.
+
+    @raises GitError: there are too many, or their names are too long together.
+    """
+    if len(refs) > MOST_REFS:
+        raise GitError(f"the remote has {len(refs)} refs; at most {MOST_REFS} are accepted")
+    if sum(map(len, refs)) > MOST_REF_TEXT:
+        raise GitError(f"the names of the remote's refs have more than {MOST_REF_TEXT >> 20} MiB")
 
 
 def _reached(quarantine: str, most: int) -> bool:
