@@ -4,24 +4,28 @@ What a repository may cost who serves it (T-COST-2).
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgpack
 from twisted.internet.defer import Deferred, maybeDeferred, succeed
+from twisted.internet.task import deferLater
 
+from saltwisted.config.options import MasterConfig
 from saltwisted.domain.git import sizes, trees
-from saltwisted.doors import GIT
+from saltwisted.doors import FILES, GIT
 from saltwisted.errors import RemoteError, TooMuch
+from saltwisted.master.fileserver import FileServer
 from saltwisted.stores.git import lists, objects, source
 from saltwisted.stores.git.source import GitFile, GitFiles, GitView
 from saltwisted.worker.git import lists as listing
 from saltwisted.worker.git import repository, unpacking, work
 from tests.contracts.test_gitfiles import GitSourceTestCase
-from tests.doors.measure import assert_linear
+from tests.doors.measure import Turned, assert_linear, exponent, least
 from tests.gitrepos import Pack, Repo, fetch_request
 
 
@@ -46,6 +50,12 @@ class CostTestCase(GitSourceTestCase):
         found._work = found._lists._work = asked
         found.on_excess(lambda folder, text: self.said.append(text))
         return found
+
+    def later(self, waiting: list[Any], request: Any) -> Deferred[Any]:
+        """An answer that the test gives."""
+        answer: Deferred[Any] = Deferred()
+        waiting.extend((request, answer))
+        return answer
 
     def reads(self, files: GitFiles) -> int:
         """How many directories were read in the thread of the reactor."""
@@ -164,12 +174,6 @@ class WayTests(CostTestCase):
         for name in ("", "0", "0055", "1000", "\u00fc", "\ud800", "d"):
             self.assertIsNone(files.find("base", f"large/{name}"), name)
         self.assertEqual(len(waiting), 2)
-
-    def later(self, waiting: list[Any], request: Any) -> Deferred[Any]:
-        """An answer that the test gives."""
-        answer: Deferred[Any] = Deferred()
-        waiting.extend((request, answer))
-        return answer
 
     def test_too_large_directory(self) -> None:
         """T-COST-2: in a directory of too many names nothing is found; a worker reads it once."""
@@ -455,3 +459,154 @@ class SizesTests(CostTestCase):
         assert_linear(
             self, "large objects", make, act, (4096, 65_536, 1 << 20, 16 << 20), GIT.per_kib
         )
+
+
+def rows(size: int, name: bytes = b"%07d", mode: bytes = b"100644") -> bytes:
+    """The raw form of a tree of about so many bytes."""
+    row = len(mode) + 2 + len(name % 0) + 20
+    return b"".join(mode + b" " + name % n + b"\0" + b"\1" * 20 for n in range(size // row))
+
+
+def backwards(raw: bytes, row: int = 35) -> bytes:
+    """The same rows, the last one first."""
+    return b"".join(reversed([raw[at : at + row] for at in range(0, len(raw), row)]))
+
+
+SHAPES: dict[str, Callable[[int], bytes]] = {
+    "names": rows,
+    "one letter": lambda size: (b"100644 a\0" + b"\1" * 20) * (size // 29),
+    "no names": lambda size: (b"100644 \0" + b"\1" * 20) * (size // 28),
+    "dots": lambda size: (b"40000 ..\0" + b"\1" * 20) * (size // 29),
+    "backwards": lambda size: backwards(rows(size)),
+    "no ends": lambda size: b"1 " * (size // 2),
+    "modes alone": lambda size: b"1" * size,
+    "one name": lambda size: b"100644 " + b"n" * (size - 28) + b"\0" + b"\1" * 20,
+    "truncated": lambda size: rows(size)[:-3],
+}
+SIZES = (16 * 1024, 256 * 1024)
+
+
+class LinearTests(CostTestCase):
+    """Whatever a repository, or a request, has: what it costs is proportional to its length."""
+
+    def test_trees(self) -> None:
+        """T-COST-2: to parse a directory, and to make a table of it."""
+        for name, make in SHAPES.items():
+
+            def act(data: bytes) -> None:
+                for parse in (trees.names_of, trees.table_of):
+                    with contextlib.suppress(ValueError):
+                        parse(data)
+
+            assert_linear(self, name, make, act, SIZES)
+
+    def test_search(self) -> None:
+        """T-COST-2: to find a hundred names in a table takes no time that depends on its size."""
+        for name in ("names", "one letter", "backwards"):
+            costs = []
+            for size in (1024, 1 << 20):
+                data = SHAPES[name](size)
+                table = trees.Table(data, trees.table_of(data))
+                wanted = [f"{n:07}" for n in range(100)]
+                costs.append(least(lambda table=table, wanted=wanted: [*map(table.get, wanted)]))  # type: ignore[misc]
+            self.assertLess(exponent(costs[0], costs[1], 1024), 0.4, name)
+
+    def test_chains(self) -> None:
+        """T-COST-2: to sum up chains of differences, whichever way they run."""
+
+        def forth(size: int) -> array[int]:
+            return array("q", [n - 1 for n in range(size // 8)])
+
+        def back(size: int) -> array[int]:
+            return array("q", [*range(1, size // 8), -1])
+
+        def act(bases: array[int]) -> None:
+            unpacking._taken(array("Q", [1] * len(bases)), bases)
+
+        for make in (forth, back):
+            assert_linear(self, make.__name__, make, act, (1024, 16_384, 262_144, 1 << 20))
+
+    def test_requests(self) -> None:
+        """T-COST-1: to look a path up, up to the longest that is looked at, and beyond."""
+        repo = self.repo()
+        repo.commit({"a/b": b"1"}, {"l": "a"})
+        server = FileServer([self.serving(repo)], self.config(), maybeDeferred)
+        shapes: dict[str, Callable[[int], str]] = {
+            "deep": lambda size: "a/" * (size // 2),
+            "slashes": lambda size: "a" + "/" * size,
+            "one name": lambda size: "x" * size,
+            "words": lambda size: "a?" + "a=b&" * (size // 4),
+            "environment": lambda size: "a/b?saltenv=" + "f" * size,
+            "number": lambda size: "a/b?index=" + "9" * size,
+            "through links": lambda size: "l/" * (size // 2),
+            "wide": lambda size: "\U0001f600" * (size // 4),
+            "halves": lambda size: "\ud800/" * (size // 4),
+        }
+        for name, make in shapes.items():
+            assert_linear(self, name, make, server.file_find, (1000, 16_000), FILES.per_kib)
+
+    def config(self) -> MasterConfig:
+        """Of a master."""
+        return MasterConfig(cachedir=self.path("cache"), hash_type="md5")
+
+    def test_rows(self) -> None:
+        """What the table of doors says of options is what they are."""
+        config = self.config()
+
+        self.assertEqual(config.gitfs_max_size, GIT.request >> 20)
+        self.assertEqual(config.gitfs_timeout, GIT.holds)
+
+
+class TurnTests(CostTestCase):
+    """A repository with large directories, one behind the other."""
+
+    def longest(self, size: int) -> tuple[bool, float, int]:
+        """
+        Whether a link through 24 directories of this size leads anywhere, the longest turn on the
+        way in milliseconds, and how many turns there were.
+        """
+        repo = self.repo(f"of{size}")
+        blob, below = repo.blob(b"1"), rows(size, mode=b"160000")
+        inside = repo.tree(("100644", b"f", blob))
+        names = [f"d{number:02}" for number in range(24)]
+        ends = (
+            b"40000 z\0" + bytes.fromhex(inside) + b"100644 zz%d\0" % n + bytes.fromhex(blob)
+            for n in range(24)
+        )
+        made = zip(names, [pack_tree(repo, below + end) for end in ends], strict=True)
+        way = "/".join(f"{name}/z/../.." for name in names)
+        link = repo.blob(f"{way}/end".encode())
+        own = (("40000", name.encode(), oid) for name, oid in made)
+        repo.branch("master", repo.tree(("100644", b"end", blob), ("120000", b"link", link), *own))
+        files, clock = self.serving(repo), Turned()
+        files._run = lambda function, *args: deferLater(clock, 0, function, *args)
+        work, waiting = files._work, list[Any]()
+        files._work = lambda request: self.later(waiting, request)
+        files.find("base", "end")
+
+        answer: Any = clock.measure(lambda: files.find("base", "link"))
+        clock.settle()
+        while waiting:
+            request, asked = waiting.pop(0), waiting.pop(0)
+            told = self.value(work(request))
+            clock.measure(lambda asked=asked, told=told: asked.callback(told))  # type: ignore[misc]
+            clock.settle()
+
+        self.assertLess(self.reads(files), 60)
+        return self.value(answer) is not None, clock.longest * 1000, clock.turns
+
+    def test_turns(self) -> None:
+        """
+        T-COST-2: no turn of the reactor is longer than it may be, whether directories are read
+        there or elsewhere.
+        """
+        # What runs beside takes the caches of the processor
+        found = [
+            min((self.longest(size + again) for again in range(2)), key=lambda each: each[1])
+            for size in (objects.AT_ONCE // 8, objects.AT_ONCE)
+        ]
+
+        self.assertEqual([each[0] for each in found], [True, False])
+        for _, longest, turns in found:
+            self.assertLess(longest, GIT.turn)
+            self.assertGreater(turns, 3)

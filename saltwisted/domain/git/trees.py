@@ -14,6 +14,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from typing import Any
 
 from attrs import evolve, field, frozen
 
@@ -251,9 +252,7 @@ def table_of(data: bytes, width: int = 20) -> bytes:
     """
     rows = []
     end = 0
-    for row in _ROWS[width].finditer(data):
-        if row.start() != end:
-            break
+    for row in _rows_of(data, width):
         rows.append((row[2], end))
         end = row.end()
     if end != len(data):
@@ -306,7 +305,7 @@ def names_of(data: bytes, width: int = 20) -> Names:
     @param width: bytes of the name of an object.
     @raises ValueError: it is not a tree.
     """
-    rows = _ROWS[width].findall(data)
+    rows = [row.groups() for row in _rows_of(data, width)]
     if sum(map(len, chain.from_iterable(rows))) + 2 * len(rows) != len(data):
         raise ValueError("a tree is truncated or invalid")
     joined = b"\0".join([row[1] for row in rows])
@@ -339,6 +338,17 @@ def names_of(data: bytes, width: int = 20) -> Names:
         else:
             files.append(name)
     return Names(files, folders, links, len(plain), odd, longest, text)
+
+
+def _rows_of(data: bytes, width: int) -> Iterator[re.Match[bytes]]:
+    """
+    The rows of a tree, as far as they follow each other.
+
+    Each is looked for where the one before ends, and nowhere else: a search would begin at each
+    byte of what is no tree, and each time go on to its end.
+    """
+    pattern: Any = _ROWS[width]
+    return iter(pattern.scanner(data).match, None)
 
 
 def _may_be_odd(text: str) -> bool:

@@ -355,16 +355,15 @@ class GitFiles:
         """Go on to the end of a way; a Deferred if that takes more than this turn."""
         repository = place.served.repository
         target = target or repository.target
-        reads, end = repository.reads, 0.0
+        reads, end = repository.reads, thread_time() + PORTION
 
         def is_enough() -> bool:
-            nonlocal reads, end
+            nonlocal reads
             if repository.reads == reads:
                 return False
-            # Only what reads is measured; most look-ups find all in memory
-            reads, now = repository.reads, thread_time()
-            end = end or now + PORTION
-            return now > end
+            # Only what reads is measured: to look at a clock takes as long as to find a name
+            reads = repository.reads
+            return thread_time() > end
 
         try:
             if not walk.go(repository.look, target, is_enough):
