@@ -98,6 +98,7 @@ CONTROL = Door(
     "keep too much, the connection that keeps most is closed. Others than root and the daemon's "
     "own user have half of the 512 connections, and one user an eighth",
 )
+
 CONTROL_MINION = Door(
     name="control-minion",
     title="the control socket of a minion",
@@ -130,6 +131,7 @@ PEER_STRANGER = Door(
     "from one address: TCP refuses more. A join that proves no secret is not answered; 5 of them "
     "a minute from one address, 60 in all, and no join is heard for a minute",
 )
+
 PEER_MEMBER = Door(
     name="peer-member",
     title="the peer port for members of the cluster: words, bulk bodies and streams of roots",
@@ -149,6 +151,7 @@ PEER_MEMBER = Door(
     beyond="a body that is too long, or has too many containers, ends the link, and so does a "
     "peer that does not read 64 MiB. One member has 64 connections",
 )
+
 PEER_JOIN = Door(
     name="peer-join",
     title="the member that a joining node asks",
@@ -179,6 +182,7 @@ ETCD = Door(
     beyond="an answer that is too long, has more than 70 000 parts, or is not whole within a "
     "second: the next address is asked. 16 questions at once; more wait 2.5 seconds",
 )
+
 LOGIN_LDAP = Door(
     name="ldap",
     title="directories of logins",
@@ -194,6 +198,7 @@ LOGIN_LDAP = Door(
     holds=60,
     beyond="4096 groups count; a worker that does not answer in time is ended, and the login fails",
 )
+
 LOGIN_WEB = Door(
     name="login-web",
     title="providers of OpenID Connect, and `rest`",
@@ -211,6 +216,45 @@ LOGIN_WEB = Door(
     "fails",
 )
 
+GIT = Door(
+    name="git",
+    title="git remotes of gitfs and git_pillar, and what is in their repositories",
+    who="who may push to one of them, and whoever answers in its place",
+    opened=("worker/git/program.py:start",),
+    # One fetch; processes receive it, and the option is gitfs_max_size
+    request=8192 * MIB,
+    # Of directories that libgit2 reads here; those of more than a mebibyte are read by a worker
+    per_kib=4.0,
+    per_request=100.0,
+    turn=5.0,
+    # The list of a remote's files, with its directories and small files that were read lately
+    memory=128 * MIB,
+    # Lists of all remotes together; directories and files have 24 MiB for each remote
+    memory_all=256 * MIB,
+    # The option is gitfs_timeout
+    holds=300.0,
+    beyond="a path leads nowhere, a list lacks this remote, or a fetch fails and the commits before"
+    " it are served; the log and the status name the remote",
+)
+
+FILES = Door(
+    name="files",
+    title="requests for files: their paths, and lists of them",
+    who="accepted minions",
+    # They come with other requests
+    opened=(),
+    # Of a path with its environment, in characters
+    request=16 * KIB,
+    per_kib=100.0,
+    per_request=100.0,
+    turn=5.0,
+    # A chunk of a file, and its sealed form
+    memory=2 * MIB,
+    memory_all=16 * MIB,
+    holds=120.0,
+    beyond="there is no such file",
+)
+
 DOORS: dict[str, Door] = {
     row.name: row
     for row in (
@@ -224,6 +268,8 @@ DOORS: dict[str, Door] = {
         ETCD,
         LOGIN_LDAP,
         LOGIN_WEB,
+        GIT,
+        FILES,
     )
 }
 """All doors, by name."""

@@ -106,6 +106,12 @@ class StoreError(SaltwistedError):
         self.path = path
 
 
+class TooMuch(StoreError):
+    """
+    Somebody has put so much into a place that it is not listed; what others have is all the same.
+    """
+
+
 class TakenOver(SaltwistedError):
     """Another node does now what this one had begun: nothing more is to be done here."""
 

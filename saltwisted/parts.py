@@ -149,7 +149,7 @@ class IFileSource(Protocol):
 
     def find(self, saltenv: str, path: str, index: int | None = None) -> Any:
         """
-        Look a file up, at once.
+        Look a file up: at once, or with a Deferred if its way leads through very large directories.
 
         @param path: relative, and untrusted: it comes from the network.
         @param index: look only in this directory of the environment, counted from 0.

@@ -4,8 +4,11 @@ Repositories for tests, made by the git program.
 
 from __future__ import annotations
 
+import hashlib
 import os
+import struct
 import subprocess
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -124,3 +127,46 @@ def git_daemon(test: SynchronousTestCase, top: str, port: int) -> subprocess.Pop
 
     test.addCleanup(end)
     return process
+
+
+class Pack:
+    """A pack whose objects are differences to each other as somebody wants them."""
+
+    def __init__(self) -> None:
+        self._rows: list[bytes] = []
+
+    def whole(self, kind: str, content: bytes) -> str:
+        """An object as it is; its name."""
+        number = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}[kind]
+        self._rows.append(_head(number, len(content)) + zlib.compress(content, 9))
+        return name_of(kind, content)
+
+    def to(self, base: str, size: int, kind: str, content: bytes) -> str:
+        """An object of less than 128 bytes, as a difference to one of so many bytes; its name."""
+        delta = _number(size) + _number(len(content)) + bytes([len(content)]) + content
+        self._rows.append(_head(7, len(delta)) + bytes.fromhex(base) + zlib.compress(delta))
+        return name_of(kind, content)
+
+    def into(self, repo: Repo) -> None:
+        """Put it into a repository."""
+        data = b"PACK" + struct.pack(">II", 2, len(self._rows)) + b"".join(self._rows)
+        whole = data + hashlib.sha1(data, usedforsecurity=False).digest()
+        repo.git("index-pack", "--stdin", data=whole)
+
+
+def name_of(kind: str, content: bytes) -> str:
+    """The name of an object."""
+    head = f"{kind} {len(content)}\0".encode()
+    return hashlib.sha1(head + content, usedforsecurity=False).hexdigest()
+
+
+def _head(kind: int, size: int) -> bytes:
+    first, size = kind << 4 | size & 15, size >> 4
+    return bytes([first | 128]) + _number(size) if size else bytes([first])
+
+
+def _number(value: int) -> bytes:
+    found = b""
+    while value > 127:
+        found, value = found + bytes([value & 127 | 128]), value >> 7
+    return found + bytes([value])

@@ -12,9 +12,11 @@ from collections import deque
 
 from twisted.internet.defer import Deferred
 
+from saltwisted.doors import FILES
+
 LARGE = 64 * 1024
 """Bytes from which on a piece is sealed in a thread, and needs a place."""
-MOST = 8
+MOST = FILES.memory_all // FILES.memory
 """Places: enough to keep all threads busy; what waits in ZeroMQ for a slow client is a multiple."""
 
 

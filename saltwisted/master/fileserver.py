@@ -11,22 +11,29 @@ from __future__ import annotations
 
 import gzip
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred, gatherResults, succeed
 from twisted.logger import Logger
 
-from saltwisted.errors import StoreError
+from saltwisted.doors import FILES
+from saltwisted.errors import StoreError, TooMuch
 from saltwisted.master.chunks import LARGE, Place
-from saltwisted.master.lists import Lists, beginning_with
+from saltwisted.master.lists import AT_ONCE, Lists, beginning_with, packed_links
 from saltwisted.master.replies import Packed
 from saltwisted.parts import IFileSource, IServedFile
 from saltwisted.stores.roots.joined import Joined
 from saltwisted.stores.roots.tree import Listing, both
 
 T = TypeVar("T")
+
+MOST_PATH = FILES.request
+"""
+Characters of a path with its environment, as it is asked for. No file has one of more than 4096
+bytes.
+"""
 
 
 def parse_path(path: str, saltenv: str) -> tuple[str, str, int | None]:
@@ -50,7 +57,9 @@ def parse_path(path: str, saltenv: str) -> tuple[str, str, int | None]:
             if name == "saltenv":
                 saltenv = value
             elif name == "index":
-                index = int(value) if value.isascii() and value.isdecimal() else -1
+                # Very many digits are no number for Python
+                is_number = value.isascii() and value.isdecimal() and len(value) < 10
+                index = int(value) if is_number else -1
     return path, saltenv, index
 
 
@@ -133,16 +142,30 @@ class FileServer:
         """Links of an environment: a value, or later."""
         prefix = prefix.strip("/")
 
-        def shape(listing: Listing) -> dict[str, str]:
-            return {k: v for k, v in listing.links.items() if k.startswith(prefix)}
+        def shape(listing: Listing) -> Any:
+            if len(listing.links) > AT_ONCE:
+                return self._run(_beginning_with, prefix, listing.links)
+            return _beginning_with(prefix, listing.links)
 
         return self._listed(saltenv, shape, backends)
+
+    def links_packed(self, saltenv: Any, prefix: str) -> Any:
+        """The same, for whoever sends it: very many are packed in a thread."""
+        prefix = prefix.strip("/")
+
+        def shape(listing: Listing) -> Any:
+            if len(listing.links) > AT_ONCE:
+                return self._run(packed_links, prefix, listing.links).addCallback(Packed)
+            return _beginning_with(prefix, listing.links)
+
+        return self._listed(saltenv, shape, None)
 
     def _listed(
         self, saltenv: Any, shape: Callable[[Listing], T], backends: Collection[str] | None
     ) -> T | Deferred[T]:
-        listings = [source.listing(str(saltenv)) for source in self._of(backends)]
-        joined = partial(self._joined.of, (str(saltenv), tuple(backends or ())))
+        some = self._of(backends) if len(str(saltenv)) <= MOST_PATH else []
+        listings = [_listing(source, str(saltenv)) for source in some]
+        joined = partial(self._together, (str(saltenv), tuple(backends or ())))
         if not any(isinstance(each, Deferred) for each in listings):
             at_hand = joined(listings)
             return at_hand.addCallback(shape) if isinstance(at_hand, Deferred) else shape(at_hand)
@@ -151,34 +174,48 @@ class FileServer:
         d: Deferred[Any] = whole.addCallbacks(joined, _first_error)
         return d.addCallback(shape)
 
+    def _together(
+        self, name: Hashable, listings: Sequence[Listing | TooMuch]
+    ) -> Listing | Deferred[Listing]:
+        """
+        The lists of all sources as one, without those that are too much.
+
+        @raises TooMuch: nobody else has anything.
+        """
+        there = [each for each in listings if isinstance(each, Listing)]
+        errors = [each for each in listings if isinstance(each, TooMuch)]
+        if errors and not any(each != Listing() for each in there):
+            raise errors[0]
+        return self._joined.of(name, there)
+
     # -- one file
 
-    def find(self, path: str, saltenv: Any = "base") -> IServedFile | None:
+    def find(
+        self, path: str, saltenv: Any = "base"
+    ) -> IServedFile | None | Deferred[IServedFile | None]:
         """The file that a requested path means, if there is one to serve."""
+        if len(path) > MOST_PATH or len(str(saltenv)) > MOST_PATH:
+            return None
         clean, env, index = parse_path(path, str(saltenv))
-        for source in self._sources.values():
-            found: IServedFile | None = source.find(env, clean, index)
-            if found is not None:
-                return found
-        return None
+        return _first(tuple(self._sources.values()), env, clean, index)
 
-    def file_find(self, path: str, saltenv: Any = "base") -> dict[str, Any]:
+    def file_find(
+        self, path: str, saltenv: Any = "base"
+    ) -> dict[str, Any] | Deferred[dict[str, Any]]:
         """Salt's description of a file: C{path rel stat back}; empty texts when there is none."""
         found = self.find(path, saltenv)
-        if found is None:
-            return {"path": "", "rel": ""}
-        return {
-            "path": found.full,
-            "rel": found.rel,
-            "stat": list(found.info),
-            "back": found.back,
-        }
+        return found.addCallback(_described) if isinstance(found, Deferred) else _described(found)
 
     def file_hash(
         self, path: str, saltenv: Any = "base"
     ) -> Mapping[str, str] | str | Deferred[Any]:
         """C{{hash_type, hsum}}, or C{""} if the file does not exist."""
         found = self.find(path, saltenv)
+        if isinstance(found, Deferred):
+            return found.addCallback(self._hash_of)
+        return self._hash_of(found)
+
+    def _hash_of(self, found: IServedFile | None) -> Mapping[str, str] | str | Deferred[Any]:
         if found is None:
             return ""
         try:
@@ -193,10 +230,15 @@ class FileServer:
     def file_hash_and_stat(self, path: str, saltenv: Any = "base") -> list[Any] | Deferred[Any]:
         """The hash and the ten numbers of C{stat}; C{["", None]} if the file does not exist."""
         found = self.find(path, saltenv)
+        if isinstance(found, Deferred):
+            return found.addCallback(self._hash_and_stat_of)
+        return self._hash_and_stat_of(found)
+
+    def _hash_and_stat_of(self, found: IServedFile | None) -> list[Any] | Deferred[Any]:
         if found is None:
             return ["", None]
         numbers = list(found.info)
-        value = self.file_hash(path, saltenv)
+        value = self._hash_of(found)
         if isinstance(value, Deferred):
             return value.addCallback(lambda hashed: [hashed, numbers if hashed else None])
         return [value, numbers if value else None]
@@ -225,30 +267,43 @@ class FileServer:
         that cannot be read any further must not seem to end: C{""} makes minions ask again, and
         finally give up. A large chunk waits for its slot, and is then looked up again.
         """
+        found = self.find(path, saltenv)
+        how = partial(self._serve, path, saltenv, loc, level, place)
+        return found.addCallback(how) if isinstance(found, Deferred) else how(found)
+
+    def _serve(
+        self,
+        path: str,
+        saltenv: Any,
+        loc: int,
+        level: int | None,
+        place: Place,
+        found: IServedFile | None,
+        attempt: int = 1,
+    ) -> dict[str, Any] | str | Deferred[Any]:
         nothing: dict[str, Any] | str = "" if loc else {"data": b"", "dest": ""}
-        for attempt in (1, 2):
-            found = self.find(path, saltenv)
-            if found is None:
-                break
-            if min(self._chunk, found.info.st_size - loc) >= LARGE and not place.take():
-                return place.wait().addCallback(
-                    lambda _: self.serve_file(path, saltenv, loc, level, place)
-                )
-            try:
-                data = self._sources[found.back].read(found, loc, self._chunk)
-            except StoreError as error:
-                # A file that was replaced between the two looks is looked up again
-                if attempt == 2:
-                    self._unreadable(error)
-                    return nothing
-                continue
-            if isinstance(data, Deferred):
-                later: Deferred[Any] = data
-                return later.addErrback(self._chunk_failed).addCallback(
-                    partial(self._chunk_or, nothing, found, level)
-                )
-            return self._chunk_of(found, level, data)
-        return {"data": b"", "dest": ""}
+        if found is None:
+            return {"data": b"", "dest": ""}
+        if min(self._chunk, found.info.st_size - loc) >= LARGE and not place.take():
+            return place.wait().addCallback(
+                lambda _: self.serve_file(path, saltenv, loc, level, place)
+            )
+        try:
+            data = self._sources[found.back].read(found, loc, self._chunk)
+        except StoreError as error:
+            if attempt == 2:
+                self._unreadable(error)
+                return nothing
+            # A file that was replaced between the two looks is looked up again
+            again = self.find(path, saltenv)
+            how = partial(self._serve, path, saltenv, loc, level, place, attempt=2)
+            return again.addCallback(how) if isinstance(again, Deferred) else how(again)
+        if isinstance(data, Deferred):
+            later: Deferred[Any] = data
+            return later.addErrback(self._chunk_failed).addCallback(
+                partial(self._chunk_or, nothing, found, level)
+            )
+        return self._chunk_of(found, level, data)
 
     def _chunk_failed(self, failure: Any) -> None:
         failure.trap(StoreError)
@@ -306,6 +361,57 @@ class FileServer:
         failure.trap(OSError)
         self.log.warn("a pushed file was refused: {error}", error=str(failure.value))
         return False
+
+
+def _beginning_with(prefix: str, links: Mapping[str, str]) -> dict[str, str]:
+    return {name: target for name, target in links.items() if name.startswith(prefix)}
+
+
+def _listing(source: IFileSource, env: str) -> Any:
+    """What a source has, or the error if that is too much, or a Deferred of one of them."""
+    try:
+        listing = source.listing(env)
+    except TooMuch as error:
+        return error
+    return listing.addErrback(_too_much) if isinstance(listing, Deferred) else listing
+
+
+def _too_much(failure: Any) -> Any:
+    failure.trap(TooMuch)
+    return failure.value
+
+
+def _first(
+    sources: Sequence[IFileSource], env: str, path: str, index: int | None
+) -> IServedFile | None | Deferred[IServedFile | None]:
+    """The file of the first source that has it."""
+    for number, source in enumerate(sources):
+        found: Any = source.find(env, path, index)
+        if isinstance(found, Deferred):
+            after = partial(_or_of, sources[number + 1 :], env, path, index)
+            whole: Deferred[Any] = found.addCallback(after)
+            return whole
+        if found is not None:
+            file: IServedFile = found
+            return file
+    return None
+
+
+def _or_of(
+    sources: Sequence[IFileSource], env: str, path: str, index: int | None, found: Any
+) -> Any:
+    return found if found is not None else _first(sources, env, path, index)
+
+
+def _described(found: IServedFile | None) -> dict[str, Any]:
+    if found is None:
+        return {"path": "", "rel": ""}
+    return {
+        "path": found.full,
+        "rel": found.rel,
+        "stat": list(found.info),
+        "back": found.back,
+    }
 
 
 def _first_error(failure: Any) -> Any:

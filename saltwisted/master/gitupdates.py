@@ -24,6 +24,7 @@ from saltwisted.domain.git import agreement, mapping
 from saltwisted.domain.git.mapping import Tip
 from saltwisted.domain.git.pacing import NEVER, pause
 from saltwisted.domain.git.signing import called, sentence
+from saltwisted.domain.git.sizes import heard
 from saltwisted.domain.git.trees import changed
 from saltwisted.errors import RemoteError
 from saltwisted.master.gitcopies import Copies, key_of
@@ -35,12 +36,15 @@ from saltwisted.words import listed
 
 FETCH_ENTRY = "saltwisted.worker.git.work:fetch"
 READ_ENTRY = "saltwisted.worker.git.work:serve"
+LIST_ENTRY = "saltwisted.worker.git.work:list_all"
 SHARE_ENTRY = "saltwisted.worker.git.work:share"
 EVENT = "salt/fileserver/gitfs/update"
 PILLAR_EVENT = "salt/fileserver/git_pillar/update"
 REFUSED_EVENT = "salt/fileserver/git/refused"
 SAID = 5
 """Refs of which one sentence speaks; of more it gives the number."""
+MOST_EXCESS = 20
+"""Sentences about what is too much in one state of a repository that are kept, and said."""
 PATIENCE = 30.0
 """Seconds for what is no fetch, and beyond those of a fetch."""
 AGAIN = 600.0
@@ -71,6 +75,7 @@ class Watched:
         start.
     @ivar asked: when it was first asked, in the same seconds; 0 if it was not.
     @ivar told: what was already reported about refs that are not served: ref to its object.
+    @ivar excess: what of its present commits is more than may be, in sentences.
     @ivar after: callers that want a fetch that begins after the one that runs.
     """
 
@@ -87,6 +92,7 @@ class Watched:
     fetched: float = 0.0
     since: float = 0.0
     told: dict[str, str] = field(factory=dict, repr=False)
+    excess: dict[str, None] = field(factory=dict, repr=False)
     damaged: bool = False
     damaged_at: float = 0.0
     asked: float = 0.0
@@ -156,6 +162,7 @@ class Watched:
         path = os.path.join(self.folder, state["repo"])
         self.state = state
         self.tips = {ref: Tip(*tip) for ref, tip in agreement.shown(state).items()}
+        self.excess.clear()
         if self.is_pillar:
             return
         if self.repository is not None:
@@ -215,6 +222,7 @@ class GitUpdates:
         self.begun: list[tuple[Watched, bool, Deferred[dict[str, Any]]]] = []
         if source is not None:
             source.on_damage(self._damaged)
+            source.on_excess(self._exceeds)
 
     # -- life
 
@@ -399,7 +407,7 @@ class GitUpdates:
         request = self.request(watched.shared, watched.many)
         looking = request["seconds"] if watched.remotes[0].verify else 0.0
         had = watched.state
-        request["had"] = [had["at"], len(had["large"])] if "at" in had else []
+        request["had"] = [had["at"], len(heard(had["large"]))] if "at" in had else []
         request |= {"repo": had.get("repo", ""), "mark": watched.mark, "one": watched.many}
         watched.mark = b""
         call = (FETCH_ENTRY, request, request["seconds"] + looking + PATIENCE)
@@ -529,6 +537,15 @@ class GitUpdates:
                 watched.damaged = True
                 _ = self._soon(watched)
 
+    def _exceeds(self, folder: str, text: str) -> None:
+        """Something of a repository is more than may be: say it once of each state."""
+        for watched in self.copies.watched.values():
+            if watched.folder != folder or text in watched.excess:
+                continue
+            if len(watched.excess) < MOST_EXCESS:
+                watched.excess[text] = None
+                self.log.error("gitfs: {remote}: {text}", remote=watched.shown, text=text)
+
     # -- time
 
     def _wait(self, watched: Watched) -> None:
@@ -561,6 +578,7 @@ class GitUpdates:
                     "verify": watched.remotes[0].verify,
                     "refused": watched.refused,
                     "rolled_back": watched.rolled_back,
+                    "excess": list(watched.excess),
                 }
                 for watched in self.copies.watched.values()
             },
@@ -586,6 +604,8 @@ class GitUpdates:
             if refused := watched.refused:
                 told = _together(sentence(ref, each) for ref, each in refused.items())
                 texts.append(f"{watched.shown}: {told}")
+            if watched.excess:
+                texts.append(f"{watched.shown}: {_together(watched.excess)}")
         return "; ".join(texts)
 
 

@@ -5,7 +5,7 @@ Lists of names in the form in which minions get them, packed once for all who as
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -68,6 +68,19 @@ class Lists:
         if not isinstance(outcome, bytes):
             return outcome
         return self._packed.keep(name, (names,), Packed(outcome))
+
+
+def packed_links(prefix: str, links: Mapping[str, str]) -> bytes:
+    """
+    Links whose names begin so, as a packed map: for a thread, which others may interrupt between
+    any two.
+    """
+    count, pieces = 0, []
+    for name, target in links.items():
+        if name.startswith(prefix):
+            count += 1
+            pieces.append(pack(name) + pack(target))
+    return b"\xdf" + count.to_bytes(4, "big") + b"".join(pieces)
 
 
 def packed_names(names: Sequence[str]) -> bytes:

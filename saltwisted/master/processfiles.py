@@ -112,7 +112,8 @@ async def content(files: FileServer, path: str, saltenv: str, most: int) -> byte
 
     @raises StoreError: it cannot be read.
     """
-    found = files.find("|" + path, saltenv)
+    known = files.find("|" + path, saltenv)
+    found = await known if isinstance(known, Deferred) else known
     if found is None or found.info.st_size > most:
         return None
     place, data = Chunks().place(), b""

@@ -29,7 +29,7 @@ from saltwisted.master.automation.rendering import ENTRY as REACTOR_ENTRY
 from saltwisted.master.commitpins import CommitPins
 from saltwisted.master.earliercommits import EarlierCommits
 from saltwisted.master.fileserver import FileServer
-from saltwisted.master.gitupdates import FETCH_ENTRY, SHARE_ENTRY
+from saltwisted.master.gitupdates import FETCH_ENTRY, LIST_ENTRY, SHARE_ENTRY
 from saltwisted.master.gitupdates import READ_ENTRY as GIT_READ_ENTRY
 from saltwisted.master.logins import ENTRY as LOGIN_ENTRY
 from saltwisted.master.logins import NEAR_ENTRY
@@ -149,7 +149,8 @@ class Stores:
 
     def _git_work(self, request: Mapping[str, Any]) -> Deferred[Any]:
         """Have a worker process read what is in a repository."""
-        return self.warm.call(GIT_READ_ENTRY, request, GIT_PATIENCE)
+        entry = LIST_ENTRY if request["do"] == "list" else GIT_READ_ENTRY
+        return self.warm.call(entry, request, GIT_PATIENCE)
 
     def source(self, name: str) -> IFileSource:
         """The chosen source of files with this name."""
@@ -353,5 +354,6 @@ def warm_pool(reactor: Any) -> WarmPool:
             SHARE_ENTRY: PoolLimits(size=3, idle=10.0),
             # What they have read is kept here: they are asked for each commit, once
             GIT_READ_ENTRY: PoolLimits(size=2, idle=1.0),
+            LIST_ENTRY: PoolLimits(size=2, idle=1.0),
         },
     )

@@ -329,7 +329,7 @@ class DamageTests(GitSourceTestCase):
         done = subprocess.run(argv, capture_output=True, text=True, check=True, cwd=ROOT)
 
         files, dirs = trees.in_runs(["a", "d/b", "l"]), trees.in_runs(["d"])
-        expected = {"files": files, "dirs": dirs, "links": {"l": "a"}, "left_out": 0}
+        expected = {"files": files, "dirs": dirs, "links": {"l": "a"}, "left_out": 0, "text": 10}
         self.assertEqual(done.stdout.strip(), f"{expected} []")
 
     def test_long_lists(self) -> None:
@@ -493,6 +493,20 @@ class KeptListTests(GitSourceTestCase):
         self.assertIs(dev.files, base.files)
         self.assertIs(more.files[2], base.files[1])
         self.assertIs(more.dirs, base.dirs)
+
+    def test_bounded_text(self) -> None:
+        """T-COST-2: so they are when their names are too long together."""
+        self.patch(lists, "MOST_TEXT", 40)
+        envs = [f"b{number}" for number in range(9)]
+        source = self.branches(*envs)
+
+        for env in envs:
+            self.assertEqual(len(self.value(source.listing(env)).files), 3)
+
+        kept = source._lists._kept.values()
+        self.assertLessEqual(sum(len("".join(each.files + each.dirs)) for each in kept), 40)
+        self.assertGreater(len(kept), 1)
+        self.assertEqual(len(source._lists._texts), len(kept))
 
     def test_bounded(self) -> None:
         """Lists are forgotten when they have too many names together; who asks gets his."""

@@ -13,6 +13,8 @@ from typing import Any
 from attrs import define
 from twisted.internet.defer import Deferred, maybeDeferred
 
+from saltwisted.errors import StoreError, TooMuch
+from saltwisted.master import fileserver
 from saltwisted.master.chunks import Chunks
 from saltwisted.master.fileserver import FileServer, parse_path
 from saltwisted.master.handlers import files as handlers
@@ -111,6 +113,109 @@ class RecordedTests(FilesTestCase):
                     self.assertEqual(answer, expected, (version, case["name"]))
                     seen.add(load["cmd"])
         self.assertEqual(seen, commands)
+
+
+class Later:
+    """A source whose answers the test gives."""
+
+    name = "later"
+
+    def __init__(self) -> None:
+        self.waiting: list[Deferred[Any]] = []
+
+    def find(self, saltenv: str, path: str = "", index: int | None = None) -> Deferred[Any]:
+        """Asked."""
+        self.waiting.append(Deferred())
+        return self.waiting[-1]
+
+    listing: Any = find
+
+    def hash(self, found: Any) -> str:
+        """Of anything."""
+        return "hashed"
+
+    def read(self, found: Any, start: int, size: int) -> bytes:
+        """Of anything."""
+        return b"content"[start : start + size]
+
+
+class LaterTests(FilesTestCase):
+    """A source that does not know at once whether it has a file (T-COST-2)."""
+
+    def setUp(self) -> None:
+        """It comes first, and others have files of their own."""
+        super().setUp()
+        self.write("srv/own", "other")
+        server = self.serve()
+        self.source = Later()
+        server._sources = {"later": self.source, **server._sources}  # type: ignore[dict-item]
+
+    def answers(self, path: str, found: Any) -> list[Any]:
+        """To each command about a file, when the source has answered; before, it has none."""
+        server, place = self.server, self.chunks.place()
+        asked: list[Any] = [
+            server.file_find(path),
+            server.file_hash(path),
+            server.file_hash_and_stat(path),
+            server.serve_file(path, "base", 0, None, place),
+        ]
+        for each in asked:
+            self.assertNoResult(each)
+        while self.source.waiting:
+            self.source.waiting.pop(0).callback(found)
+        return [self.successResultOf(each) for each in asked]
+
+    def test_has(self) -> None:
+        """Who asks is answered when it is known."""
+        numbers = os.stat_result(range(10))
+        found = SimpleNamespace(full="/x", rel="x", info=numbers, back="later")
+        hashed = {"hash_type": "sha256", "hsum": "hashed"}
+
+        self.assertEqual(
+            self.answers("x", found),
+            [
+                {"path": "/x", "rel": "x", "stat": list(range(10)), "back": "later"},
+                hashed,
+                [hashed, list(range(10))],
+                {"data": b"content", "dest": "x"},
+            ],
+        )
+
+    def test_has_not(self) -> None:
+        """If it is not there, the next source is asked; the last one has nothing either."""
+        described, hashed, both, chunk = self.answers("own", None)
+        self.assertEqual((described["rel"], described["back"]), ("own", "roots"))
+        self.assertEqual(hashed["hsum"], hashlib.sha256(b"other").hexdigest())
+        self.assertEqual((both[0], len(both[1])), (hashed, 10))
+        self.assertEqual(chunk, {"data": b"other", "dest": "own"})
+
+        nothing = [{"path": "", "rel": ""}, "", ["", None], {"data": b"", "dest": ""}]
+        self.assertEqual(self.answers("none", None), nothing)
+
+    def test_too_much(self) -> None:
+        """T-COST-2: if it has too much to be listed, the others are listed, if there are any."""
+        answers: list[Any] = [self.server.list_now("files", env, "") for env in ("base", "dev")]
+        for each in self.source.waiting:
+            each.errback(TooMuch("bomb"))
+
+        self.assertEqual(self.successResultOf(answers[0]), ["own"])
+        self.failureResultOf(answers[1], TooMuch)
+        other: Any = self.server.list_now("files", "base", "")
+        self.source.waiting[-1].errback(StoreError("the disk"))
+        self.failureResultOf(other, StoreError)
+
+    def test_too_much_at_once(self) -> None:
+        """The same if it knows that already."""
+
+        def bomb(env: str) -> Any:
+            raise TooMuch("bomb")
+
+        self.source.listing = bomb
+
+        answer: Any = self.server.list_now("files", "base", "")
+
+        self.assertEqual(self.successResultOf(answer), ["own"])
+        self.assertRaises(TooMuch, self.server.list_now, "files", "dev", "")
 
 
 class FileTests(FilesTestCase):
@@ -300,6 +405,28 @@ class ListTests(FilesTestCase):
         self.assertEqual(self.ask("_file_list_emptydirs"), ["web/empty"])
         self.assertEqual(self.ask("_symlink_list", prefix="x"), {})
         self.assertEqual(self.ask("_file_list", saltenv="none"), [])
+
+    def test_many_links(self) -> None:
+        """T-COST-2: very many links are looked at and packed in the pool, and are the same."""
+        self.write("srv/there")
+        for number in range(9):
+            os.symlink("there", self.path(f"srv/{number // 5}{number}"))
+        server = self.serve()
+        few = self.successResultOf(maybeDeferred(server.links_now, "base", "1"))
+        used: list[Any] = []
+
+        def run(function: Any, *args: Any) -> Any:
+            used.append(function)
+            return maybeDeferred(function, *args)
+
+        self.patch(fileserver, "AT_ONCE", 8)
+        self.patch(server, "_run", run)
+        many = self.successResultOf(maybeDeferred(server.links_now, "base", "1"))
+        packed = self.successResultOf(maybeDeferred(server.links_packed, "base", "1"))
+
+        self.assertEqual([*few], ["15", "16", "17", "18"])
+        self.assertEqual((many, unpack(packed.packed)), (few, few))
+        self.assertEqual(len(used), 2)
 
     def test_runners(self) -> None:
         """The same lists for runners, not packed."""

@@ -143,6 +143,28 @@ class StartTests(UpdatesTestCase):
         self.assertEqual(self.source.envs(), ["base"])
         self.assertEqual(self.worker.urls(), ["/two"])
 
+    def test_excess(self) -> None:
+        """
+        T-COST-2: what is too much in a repository is logged once, and stands in the status, with
+        the name of the remote, until it serves something else.
+        """
+        self.started()
+        folder = self.updates.copies.watched[key_of(GitRemote(id="/one", url="/one"))].folder
+        with capturedLogs() as logs:
+            for text in ("too long", "too long", *map(str, range(100))):
+                self.source._exceeded(folder, text)
+
+        told = [formatEvent(event) or "" for event in logs]
+        self.assertEqual(told[0], "gitfs: /one: too long")
+        self.assertEqual(len(told), 20)
+        self.assertEqual(self.updates.status()["remotes"]["/one"]["excess"][0], "too long")
+        self.assertEqual(self.updates.status()["remotes"]["second"]["excess"], [])
+        self.assertIn("/one: too long; 0; 1; 2; 3; and 15 more", self.updates.problem)
+
+        _ = self.updates.update()
+        self.worker.answer("/one", {"state": state("c")})
+        self.assertEqual(self.updates.problem, "")
+
     def test_said(self) -> None:
         """
         The service itself is up at once. A remote that says nothing is named before it fails, and

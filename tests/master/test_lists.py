@@ -44,6 +44,13 @@ class PackedTests(SynchronousTestCase):
                 packed = value.packed if isinstance(value, Packed) else pack(value)
                 self.assertEqual(packed, pack(names), (count, again))
 
+    def test_links(self) -> None:
+        """T-COST-2: very many links are packed in a thread, and are the same map."""
+        links = {f"{n:05}\u00fc": "t" * (n % 40) for n in range(3000)}
+        for prefix in ("", "000", "0001", "1"):
+            some = {name: each for name, each in links.items() if name.startswith(prefix)}
+            self.assertEqual(unpack(lists.packed_links(prefix, links)), some)
+
     def test_once(self) -> None:
         """The same names are packed once, others of the same environment anew."""
         counting = Counting(pack)

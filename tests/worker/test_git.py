@@ -163,7 +163,12 @@ class FetchTests(FetchTestCase):
         state = self.fetch()["state"]
         self.patch(program, "outcome", outcome)
         empty = repository.skeleton
-        self.patch(repository, "skeleton", lambda path: (made.append(path), empty(path)))
+
+        def skeleton(path: str) -> None:
+            made.extend([path] if repository.QUARANTINE in os.path.basename(path) else [])
+            empty(path)
+
+        self.patch(repository, "skeleton", skeleton)
 
         self.assertEqual(self.fetch()["state"], state)
         self.assertEqual(started, ["ls-remote"])
@@ -574,6 +579,11 @@ class AttackTests(FetchTestCase):
             self.repo.git("branch", f"b{number}")
 
         self.assertIn("5 refs; at most 3 are accepted", self.error())
+        self.patch(repository, "MOST_REFS", 5)
+        self.patch(repository, "MOST_REF_TEXT", 100)
+        self.assertIn("the names of the remote's refs", self.error())
+        self.patch(repository, "MOST_REF_TEXT", 200)
+        self.assertEqual(len(self.refs()), 5)
 
     def test_noise(self) -> None:
         """T-GIT-5: what git says for ever is not kept, and signs for a terminal are not shown."""

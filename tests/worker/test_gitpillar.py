@@ -92,6 +92,71 @@ class GitCase(SynchronousTestCase):
         return [name for name in names if len(name) == 32]
 
 
+class TooMuchTests(GitCase):
+    """T-COST-2: what somebody pushes into a repository of pillar."""
+
+    def test_bomb(self) -> None:
+        """
+        A tree that holds itself ten times, ten levels deep, is not written, nor listed to its end,
+        and that is found out once. The pillar of other remotes is compiled.
+        """
+        self.git("checkout", "-q", "-b", "bomb")
+        blob = self.said("hash-object", "-w", "--stdin", data="1")
+        kind = "100644 blob"
+        for _ in range(10):
+            rows = "".join(f"{kind} {blob}\td{number}\n" for number in range(10))
+            blob, kind = self.said("mktree", data=rows), "040000 tree"
+        bomb = self.said("commit-tree", blob, "-m", "m")
+        self.git("update-ref", "refs/heads/bomb", bomb)
+        self.patch(gitpillar, "MOST_ROWS", 1 << 20)
+        runs: list[Any] = []
+        real = gitpillar.lay_out
+        self.patch(gitpillar, "lay_out", lambda *args: (runs.append(args), real(*args)))
+
+        for _ in range(3):
+            found = self.pillar({f"bomb {self.repo}": [{"env": "base"}]}, f"master {self.repo}")
+            self.assertEqual(found, {"x": "base"})
+
+        self.assertEqual(len(runs), 2, "the bomb once, and the other remote")
+
+    def test_bytes(self) -> None:
+        """The same file in very many places is counted in each of them."""
+        self.commit({f"d/{number}": "x" * 1000 for number in range(20)})
+        self.patch(gitpillar, "MOST_LAID", 15_000)
+        self.assertEqual(self.pillar(f"master {self.repo}"), {})
+
+        self.patch(gitpillar, "MOST_LAID", 25_000)
+        self.commit({"b": "1"})
+        self.assertEqual(self.pillar(f"master {self.repo}"), {"x": "base"})
+
+    def test_batches(self) -> None:
+        """However many files are in memory at once, each is written as it is."""
+        self.patch(gitpillar, "AT_ONCE", 10)
+        self.commit({name: name * 4 for name in ("b", "c/d", "c/e")})
+        os.symlink("c/d", os.path.join(self.repo, "link"))
+        os.symlink("/etc/passwd", os.path.join(self.repo, "out"))
+        self.commit({"f": "", "g": "b" * 4})
+        self.pillar(f"master {self.repo}")
+
+        (place,) = Path(self.where).glob("cache/git_pillar/*/files/*")
+        found = {name: (place / name).read_text() for name in ("b", "c/d", "c/e", "f", "g", "link")}
+        self.assertEqual(
+            found,
+            {"b": "bbbb", "c/d": "c/d" * 4, "c/e": "c/e" * 4, "f": "", "g": "bbbb",
+             "link": "c/d" * 4},
+        )  # fmt: skip
+        self.assertFalse(os.path.lexists(place / "out"))
+
+    def said(self, *args: str, data: str = "") -> str:
+        """What git says."""
+        names = ("-c", "user.name=t", "-c", "user.email=t@example.com")
+        done = subprocess.run(
+            ["git", *names, *args],
+            cwd=self.repo, check=True, capture_output=True, input=data, text=True,
+        )  # fmt: skip
+        return done.stdout.strip()
+
+
 class PillarTests(GitCase):
     """Branches as environments."""
 

@@ -62,7 +62,7 @@ def dir_list(ctx: Context, who: str, cmd: DirList) -> Any:
 
 def symlink_list(ctx: Context, who: str, cmd: SymlinkList) -> Any:
     """Links with their targets."""
-    return _from_files(ctx, who, lambda files: files.links_now(cmd.saltenv, cmd.prefix))
+    return _from_files(ctx, who, lambda files: files.links_packed(cmd.saltenv, cmd.prefix))
 
 
 def file_hash(ctx: Context, who: str, cmd: FileHash) -> Any:

@@ -2,8 +2,9 @@
 The objects of a repository, by their names, read by libgit2.
 
 Small blobs and directories are read immediately: an object of 64 KiB takes a fraction of a
-millisecond. This module does not read larger ones; they have a row in L{Repository.large}. Reactor
-thread only.
+millisecond. What takes longer to read has a row in L{Repository.large}: for blobs a worker process
+lays out a file, and for directories it makes a L{Table}, which is searched here. Reactor thread
+only.
 """
 
 from __future__ import annotations
@@ -11,16 +12,18 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Mapping
 from typing import Any
 
-from saltwisted.domain.git.trees import MOST_LINK, Entry
+from saltwisted.domain.git.sizes import Large, heard
+from saltwisted.domain.git.trees import MOST_LINK, Table
 from saltwisted.errors import ConfigError, StoreError
 
 OLDEST = (1, 11)
 PACKAGE = "python3-pygit2"
 MOST_TREE = 4 * 1024 * 1024
-"""Bytes of a directory, some 80 000 names, that is read at once; a larger one is not served."""
+"""Bytes of a directory, some 80 000 names; in a larger one nothing is found."""
+AT_ONCE = 1024 * 1024
+"""Bytes of a directory that libgit2 reads in the reactor's thread, in some 3 ms."""
 _MOST_NAMES = 200_000
 """Names in the directories that are kept, some 100 bytes each."""
 _LEAST_TREES = 8
@@ -59,20 +62,35 @@ class Damaged(StoreError):
     """An object is missing, or does not match its name."""
 
 
+class Elsewhere(StoreError):
+    """
+    A directory is too large to be read here. When L{Repository.keep} has it, it can be searched.
+
+    @ivar oid: its name.
+    """
+
+    def __init__(self, oid: str) -> None:
+        super().__init__("is too large to be read at once", oid)
+        self.oid = oid
+
+
 class Repository:
     """
     One repository on disk.
 
-    @ivar large: objects of more than 64 KiB, with their sizes.
+    @ivar large: what is not read here: blobs with their sizes, and anything else with the number
+        of bytes that have to be unpacked to read it.
+    @ivar reads: how many directories were read.
     """
 
-    def __init__(self, path: str, large: Mapping[str, int]) -> None:
-        self.path, self.large = path, large
+    def __init__(self, path: str, large: Large) -> None:
+        self.path, self.large = path, heard(large)
+        self.reads = 0
         self._pygit2 = library()
         self._opened: Any = None
         self._trees: OrderedDict[str, Any] = OrderedDict()
         self._names = 0
-        self._entries: OrderedDict[tuple[str, str], Entry] = OrderedDict()
+        self._entries: OrderedDict[tuple[str, str], tuple[int, str, int]] = OrderedDict()
         self._sizes: OrderedDict[str, int] = OrderedDict()
         self._contents: OrderedDict[str, bytes] = OrderedDict()
         self._held = 0
@@ -86,11 +104,11 @@ class Repository:
                 raise Damaged(f"git cannot open it: {error}", self.path) from error
         return self._opened
 
-    def learn(self, large: Mapping[str, int]) -> None:
+    def learn(self, large: Large) -> None:
         """More objects have come."""
-        self.large = large
+        self.large = heard(large)
 
-    def move(self, path: str, large: Mapping[str, int]) -> None:
+    def move(self, path: str, large: Large) -> None:
         """
         The repository was recreated elsewhere. All readers of this object read from there, because
         the old place will soon be removed; that includes readers of an earlier commit.
@@ -98,7 +116,7 @@ class Repository:
         if path != self.path:
             self.close()
             self.path = path
-        self.large = large
+        self.large = heard(large)
 
     def close(self) -> None:
         """Let its files go; it opens itself again."""
@@ -109,35 +127,48 @@ class Repository:
         if opened is not None:
             opened.free()
 
-    def look(self, tree: str, name: str) -> Entry | None:
+    def look(self, tree: str, name: str) -> tuple[int, str, int] | None:
         """
-        What a directory has by a name.
+        What a directory has by a name, and how many names it has.
 
         @raises Damaged: it cannot be read.
+        @raises Elsewhere: it is too large.
         """
         known = self._entries.get((tree, name))
         if known is not None:
             self._entries.move_to_end((tree, name))
             return known
-        if self.large.get(tree, 0) > MOST_TREE:
-            return None
-        found = _entry(self._tree(tree), name)
+        where = self._tree(tree)
+        if isinstance(where, Table):
+            found = where.get(name)
+        else:
+            there = _entry(where, name)
+            found = (int(there.filemode), str(there.id)) if there is not None else None
         if found is None:
             return None
-        mode = int(found.filemode)
-        entry = self._entries[tree, name] = mode, str(found.id)
+        entry = self._entries[tree, name] = *found, len(where)
         if len(self._entries) > _MOST_ENTRIES:
             self._entries.popitem(last=False)
         return entry
+
+    def keep(self, oid: str, table: Table) -> None:
+        """This is a directory that is too large to be read here."""
+        self._keep(oid, table)
 
     def _tree(self, oid: str) -> Any:
         known = self._trees.get(oid)
         if known is not None:
             self._trees.move_to_end(oid)
             return known
+        if self.large.get(oid, 0) > AT_ONCE:
+            raise Elsewhere(oid)
         tree = self._object(oid)
         if tree.type_str != "tree":
             raise Damaged("is not a directory", f"{self.path}:{oid}")
+        self.reads += 1
+        return self._keep(oid, tree)
+
+    def _keep(self, oid: str, tree: Any) -> Any:
         self._trees[oid] = tree
         self._names += len(tree) + 1
         while self._names > _MOST_NAMES and len(self._trees) > _LEAST_TREES:
@@ -205,6 +236,9 @@ class Repository:
     def commit(self, prefix: str) -> tuple[str, str] | None:
         """The commit whose name begins so, and its tree; C{None} if there is not exactly one."""
         try:
+            # What has this name may be anything, of any size
+            if str(self._repo.expand_id(prefix)) in self.large:
+                return None
             found = self._repo[prefix]
         except (KeyError, ValueError, self._pygit2.GitError):
             return None

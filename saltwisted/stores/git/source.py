@@ -17,27 +17,30 @@ from collections import OrderedDict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
+from time import thread_time
 from typing import Any
 from weakref import WeakSet
 
 from attrs import evolve, field, frozen
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, gatherResults, succeed
+from twisted.python.failure import Failure
 
 from saltwisted.config.git import GitRemote
 from saltwisted.domain.git import mapping, trees
 from saltwisted.domain.git.mapping import Refs, Tip
 from saltwisted.domain.roots.manifest import name_of
-from saltwisted.errors import StoreError
+from saltwisted.doors import FILES
+from saltwisted.errors import SaltwistedError, StoreError, TooMuch
 from saltwisted.stores.files import store_error
-from saltwisted.stores.git.lists import TreeLists, Work
-from saltwisted.stores.git.objects import Damaged, Repository
+from saltwisted.stores.git.lists import TreeLists, Work, aside
+from saltwisted.stores.git.objects import MOST_TREE, Damaged, Elsewhere, Repository
 from saltwisted.stores.roots.joined import Joined
 from saltwisted.stores.roots.served import Found, RunInPool, Shared
-from saltwisted.stores.roots.tree import OPEN, Listing, both, read_file, read_now
+from saltwisted.stores.roots.tree import OPEN, Listing, both, either_link, read_file, read_now
 
 SPOOL = 512 * 1024 * 1024
 """Bytes of large files of one remote that stay laid out."""
-SECONDS = 120.0
+SECONDS = FILES.holds
 JUST_LAID = SECONDS + 30.0
 """
 Seconds for which a laid-out file stays although nobody seems to know it: it is being made, which
@@ -52,6 +55,11 @@ REACH = frozenset(
 """How a remote is reached, and how often: no matter of what is served."""
 _MOST_HASHES = 200_000
 _MOST_PLACES = 1000
+_MOST_WAYS = 4096
+_MOST_ENDLESS = 100
+_MOST_UNSEARCHED = 1000
+PORTION = 0.002
+"""Seconds of CPU after which a look-up that reads directories waits for another turn."""
 
 
 @frozen
@@ -189,7 +197,15 @@ class GitFiles:
         self._lists = TreeLists(run, work)
         self._joined = Joined(_one_list, run)
         self._uid, self._gid = os.geteuid(), os.getegid()
+        self._tables: dict[str, Shared] = {}
+        self._ways: OrderedDict[tuple[str, tuple[str, ...]], trees.Entry] = OrderedDict()
+        # By the tree and the first part of a path, which most paths do not share with any of these
+        self._endless: OrderedDict[tuple[str, tuple[str, ...]], OrderedDict[Any, None]] = (
+            OrderedDict()
+        )
+        self._unsearched: OrderedDict[str, None] = OrderedDict()
         self._tell: Callable[[str], None] = lambda folder: None
+        self._exceeded: Callable[[str, str], None] = lambda folder, text: None
         self._through: Callable[[GitView], GitView] = lambda view: view
         self._shown: list[Callable[[GitView], None]] = []
         self._keepers: list[Callable[[str], Iterable[str]]] = []
@@ -214,6 +230,10 @@ class GitFiles:
     def on_damage(self, receiver: Callable[[str], None]) -> None:
         """Call C{receiver(folder)} when something of a repository cannot be read."""
         self._tell = receiver
+
+    def on_excess(self, receiver: Callable[[str, str], None]) -> None:
+        """Call C{receiver(folder, text)} when something of a repository exceeds what may be."""
+        self._exceeded = receiver
 
     def on_show(self, receiver: Callable[[GitView], None]) -> None:
         """Call C{receiver(view)} when another one is served."""
@@ -248,7 +268,10 @@ class GitFiles:
         other = GitFiles(self._folder, self._hash_type, self._run, self._work)
         other._hashes, other._laid, other._lists = self._hashes, self._laid, self._lists
         other._laying, other._lately = self._laying, self._lately
+        other._tables, other._endless = self._tables, self._endless
+        other._ways, other._unsearched = self._ways, self._unsearched
         other._tell = lambda folder: self._tell(folder)
+        other._exceeded = lambda folder, text: self._exceeded(folder, text)
         other.show(view)
         self._readers.add(other)
         return other
@@ -262,33 +285,190 @@ class GitFiles:
 
     # -- one file
 
-    def find(self, saltenv: str, path: str, index: int | None = None) -> GitFile | None:
+    def find(
+        self, saltenv: str, path: str, index: int | None = None
+    ) -> GitFile | None | Deferred[GitFile | None]:
         """Look a file up in the trees of the environment's commits."""
         parts = trees.clean(path)
         if parts is None:
             return None
-        for number, place in enumerate(self.view.places(saltenv)):
-            below = len(place.mountpoint)
-            if index not in (None, number) or parts[:below] != place.mountpoint:
-                continue
-            repository = place.served.repository
-            try:
-                found = trees.resolve(
-                    place.tree, (*place.root, *parts[below:]), repository.look, repository.target
-                )
-                if found is None or found[0] == trees.FOLDER:
-                    continue
-                size = repository.size(found[1])
-            except Damaged:
-                # Of a repository that is damaged the others shall not suffer
-                self._tell(place.served.folder)
-                continue
-            rel = "/".join(parts)
-            full = f"{self._folder}/gitfs/refs/{saltenv}/{rel}"
-            inode = int(found[1][:12], 16)
-            numbers = (found[0], inode, 0, 1, self._uid, self._gid, size, 0, 0, 0)
-            return GitFile(full, rel, os.stat_result(numbers), self.name, found[1], place)
+        places = [
+            place
+            for number, place in enumerate(self.view.places(saltenv))
+            if index in (None, number) and parts[: len(place.mountpoint)] == place.mountpoint
+        ]
+        return self._first(places, saltenv, parts)
+
+    def _first(
+        self, places: Sequence[Place], saltenv: str, parts: tuple[str, ...]
+    ) -> GitFile | None | Deferred[GitFile | None]:
+        """The file of the first of some places that has it."""
+        for number, place in enumerate(places):
+            wanted = (*place.root, *parts[len(place.mountpoint) :])
+            found = self._ways.get((place.tree, wanted))
+            if found is None:
+                walk = self._walk(place, wanted)
+                later = self._go(place, walk)
+                if later is not None:
+                    after = partial(self._after, places[number:], saltenv, parts, walk)
+                    whole: Deferred[Any] = later.addCallback(after)
+                    return whole
+                found = self._led(place, walk)
+            file = self._file(place, found, saltenv, parts)
+            if file is not None:
+                return file
         return None
+
+    def _after(
+        self,
+        places: Sequence[Place],
+        saltenv: str,
+        parts: tuple[str, ...],
+        walk: trees.Walk,
+        _: Any,
+    ) -> Any:
+        """The way in the first of these places has come to its end."""
+        found = self._file(places[0], self._led(places[0], walk), saltenv, parts)
+        return found or self._first(places[1:], saltenv, parts)
+
+    def _led(self, place: Place, walk: trees.Walk) -> trees.Entry | None:
+        """Where a way has led, which is remembered if it is a file: it is asked for in pieces."""
+        found = walk.found
+        if found is None or found[0] == trees.FOLDER:
+            return None
+        self._ways[place.tree, walk.parts] = found
+        if len(self._ways) > _MOST_WAYS:
+            self._ways.popitem(last=False)
+        return found
+
+    def _walk(self, place: Place, parts: tuple[str, ...]) -> trees.Walk:
+        """The way of a path, at its end already if it is known to be too long."""
+        walk = trees.Walk(place.tree, parts)
+        endless = self._endless.get((place.tree, parts[:1]), ())
+        if any(parts[: len(each)] == each for each in endless):
+            walk.lead_nowhere()
+        return walk
+
+    def _go(
+        self, place: Place, walk: trees.Walk, target: trees.Target | None = None
+    ) -> Deferred[None] | None:
+        """Go on to the end of a way; a Deferred if that takes more than this turn."""
+        repository = place.served.repository
+        target = target or repository.target
+        reads, end = repository.reads, thread_time() + PORTION
+
+        def is_enough() -> bool:
+            nonlocal reads
+            if repository.reads == reads:
+                return False
+            # Only what reads is measured: to look at a clock takes as long as to find a name
+            reads = repository.reads
+            return thread_time() > end
+
+        try:
+            if not walk.go(repository.look, target, is_enough):
+                return self._run(_others_turn).addCallback(lambda _: self._go(place, walk, target))
+        except Elsewhere as missing:
+            return self._table(place, missing.oid).addCallback(
+                lambda has: self._go(place, walk, target) if has else walk.lead_nowhere()
+            )
+        except Damaged:
+            # Of a repository that is damaged the others shall not suffer
+            self._tell(place.served.folder)
+            walk.lead_nowhere()
+        if walk.too_long:
+            self._is_endless(place, walk.too_long)
+        return None
+
+    def _is_endless(self, place: Place, parts: tuple[str, ...]) -> None:
+        """Whatever begins so is not looked up again, and this is said once."""
+        key = (place.tree, parts[:1])
+        known = self._endless.setdefault(key, OrderedDict())
+        if parts in known:
+            return
+        known[parts] = None
+        for some in (known, self._endless):
+            if len(some) > _MOST_ENDLESS:
+                some.popitem(last=False)
+        path = "/".join(parts)
+        path = path if len(path) <= 200 else f"{path[:200]}..."
+        self._exceeded(
+            place.served.folder,
+            f"{path} is not served: its way is longer than {trees.MOST_HOPS} names, or leads"
+            f" through directories of more than {trees.MOST_SEEN} names together",
+        )
+
+    def _table(self, place: Place, oid: str) -> Deferred[bool]:
+        """Have a large directory read, once for all who want it; whether that is possible."""
+        if oid in self._unsearched:
+            return succeed(False)
+        running = self._tables.get(oid)
+        if running is None:
+            repository, folder = place.served.repository, place.served.folder
+
+            def came(answer: Mapping[str, Any]) -> bool | Deferred[bool]:
+                if "error" in answer:
+                    if answer.get("damaged"):
+                        self._tell(folder)
+                        return False
+                    self._unsearched[oid] = None
+                    if len(self._unsearched) > _MOST_UNSEARCHED:
+                        self._unsearched.popitem(last=False)
+                    self._exceeded(folder, f"nothing is found in {oid}: {answer['error']}")
+                    return False
+                if "at" in answer:
+                    read: Deferred[dict[str, list[bytes]]] = self._run(aside, answer)
+                    return read.addCallback(
+                        lambda parts: keep(parts["data"][0], parts["starts"][0])
+                    )
+                return keep(answer["data"], answer["starts"])
+
+            def keep(data: bytes, starts: bytes) -> bool:
+                repository.keep(oid, trees.Table(data, starts, len(oid) // 2))
+                return True
+
+            def failed(failure: Failure) -> bool:
+                failure.trap(SaltwistedError)
+                self._exceeded(folder, f"{oid} cannot be read: {failure.value}")
+                return False
+
+            def finished(outcome: Any) -> Any:
+                self._tables.pop(oid, None)
+                return outcome
+
+            running = self._tables[oid] = Shared()
+            answer = self._work(
+                {
+                    "do": "table",
+                    "folder": folder,
+                    "repo": repository.path,
+                    "tree": oid,
+                    "most": MOST_TREE,
+                }
+            )
+            running.follow(answer.addCallback(came).addErrback(failed).addBoth(finished))
+        return running.join()
+
+    def _file(
+        self,
+        place: Place,
+        found: trees.Entry | None,
+        saltenv: str,
+        parts: tuple[str, ...],
+    ) -> GitFile | None:
+        """The file that a way has led to."""
+        if found is None:
+            return None
+        try:
+            size = place.served.repository.size(found[1])
+        except Damaged:
+            self._tell(place.served.folder)
+            return None
+        rel = "/".join(parts)
+        full = f"{self._folder}/gitfs/refs/{saltenv}/{rel}"
+        inode = int(found[1][:12], 16)
+        numbers = (found[0], inode, 0, 1, self._uid, self._gid, size, 0, 0, 0)
+        return GitFile(full, rel, os.stat_result(numbers), self.name, found[1], place)
 
     def hash(self, found: GitFile) -> str | Deferred[str]:
         """The hash of a file: from memory, at once if it is small, else from a worker."""
@@ -419,14 +599,33 @@ class GitFiles:
     # -- lists
 
     def listing(self, saltenv: str) -> Listing | Deferred[Listing]:
-        """Everything in an environment; each tree is listed once."""
-        found: list[Any] = []
-        for place in self.view.places(saltenv):
-            try:
-                found.append(self._listing(place))
-            except Damaged:
-                self._tell(place.served.folder)
-        whole = _together(found, partial(self._joined.of, saltenv))
+        """
+        Everything in an environment; each tree is listed once.
+
+        A remote that cannot be listed is left out, and L{on_excess} says so. If there is no other,
+        the list fails.
+        """
+        places = self.view.places(saltenv)
+        found = [self._listed(place) for place in places]
+        if any(isinstance(each, Deferred) for each in found):
+            later = [each if isinstance(each, Deferred) else succeed(each) for each in found]
+            whole: Deferred[Any] = gatherResults(later)
+            return whole.addCallback(self._together, saltenv)
+        return self._together(found, saltenv)
+
+    def _together(
+        self, found: Sequence[Listing | StoreError], saltenv: str
+    ) -> Listing | Deferred[Listing]:
+        """
+        The lists of all remotes as one.
+
+        @raises StoreError: there are none.
+        """
+        there = [each for each in found if isinstance(each, Listing)]
+        errors = [each for each in found if isinstance(each, StoreError)]
+        if errors and not there:
+            raise errors[0]
+        whole = self._joined.of(saltenv, there)
         if saltenv in self.view.envs or mapping.is_hex(saltenv):
             return whole
         # As in Salt: an environment that is there by way of C{fallback} alone lists no links
@@ -434,13 +633,35 @@ class GitFiles:
             return whole.addCallback(evolve, links={})
         return evolve(whole, links={})
 
-    def _listing(self, place: Place) -> Listing | Deferred[Listing]:
-        repository = place.served.repository
-        top = trees.resolve(place.tree, place.root, repository.look, lambda oid: None)
-        if top is None or top[0] != trees.FOLDER:
+    def _listed(self, place: Place) -> Any:
+        """What one remote has, or why it cannot be listed."""
+        walk = trees.Walk(place.tree, place.root)
+        # As in Salt a link is no root
+        later = self._go(place, walk, lambda oid: None)
+        if later is None:
+            return self._list(place, walk)
+        return later.addCallback(lambda _: self._list(place, walk))
+
+    def _list(self, place: Place, walk: trees.Walk) -> Any:
+        repository, folder = place.served.repository, place.served.folder
+        if walk.found is None or walk.found[0] != trees.FOLDER:
             return Listing()
-        tell = partial(self._tell, place.served.folder)
-        return self._lists.of((repository.path, top[1], "/".join(place.mountpoint)), tell)
+
+        def failed(failure: Failure) -> StoreError:
+            if failure.check(Damaged):
+                self._tell(folder)
+                return Damaged(str(failure.value))
+            failure.trap(SaltwistedError)
+            self._exceeded(folder, f"its files are missing in lists: {failure.value}")
+            return TooMuch(str(failure.value))
+
+        key = (repository.path, walk.found[1], "/".join(place.mountpoint))
+        listing = self._lists.of(key)
+        return listing.addErrback(failed) if isinstance(listing, Deferred) else listing
+
+
+def _others_turn() -> None:
+    """In the pool: what comes from there comes in a later turn of the reactor."""
 
 
 def remove_others(folders: Iterable[str], wanted: Container[str], before: float) -> None:
@@ -454,22 +675,7 @@ def remove_others(folders: Iterable[str], wanted: Container[str], before: float)
                         os.unlink(entry.path)
 
 
-def _together(
-    found: list[Any], join: Callable[[list[Any]], Listing | Deferred[Listing]]
-) -> Listing | Deferred[Listing]:
-    """Several lists as one; those that come later, when they have come."""
-    for number, each in enumerate(found):
-        if isinstance(each, Deferred):
-
-            def more(listing: Listing, number: int = number) -> Any:
-                return _together([*found[:number], listing, *found[number + 1 :]], join)
-
-            return each.addCallback(more)
-    return join(found)
-
-
 def _one_list(one: Listing, other: Listing) -> Listing:
     # As in Salt a link of two remotes is that of the last
     joined = both(one, other)
-    links = dict(sorted({**one.links, **other.links}.items()))
-    return Listing(joined.files, joined.dirs, (), links)
+    return Listing(joined.files, joined.dirs, (), either_link(other.links, one.links))

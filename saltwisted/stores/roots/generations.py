@@ -22,6 +22,7 @@ from attrs import frozen
 from twisted.internet.defer import Deferred, fail, gatherResults, succeed
 from twisted.python.failure import Failure
 
+from saltwisted.domain.git.trees import MOST_HOPS
 from saltwisted.domain.roots.entry import DIR, FILE, LINK, TreeEntry
 from saltwisted.domain.roots.manifest import Generation
 from saltwisted.errors import StoreError
@@ -417,13 +418,17 @@ def resolve(generation: Generation, path: bytes, follow: bool) -> bytes | None:
     """
     The path of the file or directory that a path leads to inside a generation.
 
-    C{None} where a link leads out of it, in a circle, to nothing, or may not be followed.
+    C{None} where a link leads out of it, in a circle, to nothing, or may not be followed, and where
+    the way has more than L{MOST_HOPS} parts.
     """
     waiting = path.split(b"/")[::-1]
     at: list[bytes] = []
-    followed = 0
+    followed = hops = 0
     while waiting:
         part = waiting.pop()
+        hops += 1
+        if hops > MOST_HOPS:
+            return None
         if part in (b"", b"."):
             continue
         if part == b"..":

@@ -17,7 +17,7 @@ from twisted.internet.defer import Deferred
 
 from saltwisted.domain.git.mapping import let_through
 from saltwisted.stores.roots.served import Found, Roots, RunInPool, Shared, clean_path
-from saltwisted.stores.roots.tree import Listing
+from saltwisted.stores.roots.tree import Listing, real_path
 
 FRESH = 1.0
 """Seconds for which a list is not made again."""
@@ -78,7 +78,7 @@ class PushedFiles(Roots):
         real = os.path.join(os.path.realpath(self._folder), below[0], "files", *below[1:])
         try:
             info = os.stat(full)
-            if not stat.S_ISREG(info.st_mode) or os.path.realpath(full) != real:
+            if not stat.S_ISREG(info.st_mode) or real_path(full) != real:
                 return None
         except (OSError, ValueError):
             return None

@@ -40,6 +40,7 @@ from saltwisted.stores.roots.tree import (
     hash_file,
     read_file,
     read_now,
+    real_path,
     revisit,
     unchanged,
 )
@@ -248,7 +249,7 @@ class Roots:
         known = self._judged.get(key)
         if known is not None:
             return known
-        real = os.path.realpath(full)
+        real = real_path(full)
         good = not any(_below(real, private) for private in self._private)
         if good and not self._follow:
             good = _below(real, os.path.realpath(root))

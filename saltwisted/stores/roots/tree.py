@@ -49,8 +49,17 @@ def both(one: Listing, other: Listing) -> Listing:
         _either(one.files, other.files),
         _either(one.dirs, other.dirs),
         _either(one.empty_dirs, other.empty_dirs),
-        dict(sorted({**other.links, **one.links}.items())),
+        either_link(one.links, other.links),
     )
+
+
+def either_link(first: Mapping[str, str], second: Mapping[str, str]) -> Mapping[str, str]:
+    """Sorted links, the first ones before equal others. Very many are for a thread."""
+    if not first or not second:
+        return first or second
+    names = _either(tuple(first), tuple(second))
+    # No one call is as long as the list: a thread may be interrupted
+    return {name: first[name] if name in first else second[name] for name in names}
 
 
 def _either(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
@@ -76,6 +85,27 @@ def in_order(names: Collection[str]) -> tuple[str, ...]:
 def _once(names: Iterable[str]) -> tuple[str, ...]:
     """Sorted names without repetitions."""
     return tuple([name for name, _ in groupby(names)])
+
+
+def real_path(path: str) -> str:
+    """
+    Where a path leads, by way of all links.
+
+    The kernel says it, in one look. Python goes link by link: with 40 links, each of 800 parts, it
+    takes a tenth of a second.
+    """
+    try:
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        try:
+            info, real = os.fstat(fd), os.readlink(f"/proc/self/fd/{fd}")
+            if os.path.samestat(info, os.lstat(real)):
+                return real
+        finally:
+            os.close(fd)
+    except (OSError, ValueError):
+        pass
+    # It leads to nothing, or has just been replaced, or there is no /proc
+    return os.path.realpath(path)
 
 
 def read_now(fd: int, start: int, length: int) -> bytes | None:
@@ -229,7 +259,7 @@ class _Walk:
             in_order(self._files),
             in_order(self._dirs),
             in_order(self._empty & self._dirs),
-            dict(sorted(self._links.items())),
+            {name: self._links[name] for name in in_order(self._links)},
         )
 
 
@@ -286,5 +316,5 @@ def _target(path: str) -> str:
 def _inside(path: str, target: str, real_root: str) -> bool:
     """Salt's test: a target with C{..} in front is taken from the link itself, as a directory."""
     base = path if target.startswith("..") else os.path.dirname(path)
-    real = os.path.realpath(os.path.normpath(os.path.join(base, target)))
+    real = real_path(os.path.normpath(os.path.join(base, target)))
     return not os.path.relpath(real, real_root).startswith("..")

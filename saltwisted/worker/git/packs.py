@@ -104,6 +104,7 @@ class Taking(repository.Fetch):
     def _ask(self, quarantine: str) -> dict[str, str]:
         """Have git look at what has come."""
         refs = {str(ref): str(oid) for ref, oid in self._request["refs"].items()}
+        repository.bound(refs)
         environ = program.environment({})
         name = self._keeps()
         if name:

@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
 STATE, LOCK, FILES, ASK = "state", "lock", "files", "ask"
 QUARANTINE, INCOMING = "quarantine-", "incoming-"
-LARGE = 64 * 1024
-"""Bytes above which a blob is no longer read by whoever wants it at once."""
 MOST_FILE = 1 << 30
 MOST_REFS = 20_000
+MOST_REF_TEXT = 2 * 1024 * 1024
+"""Bytes of the names of all refs."""
 KEPT_REFS = "refs/saltwisted/"
 """Below it are commits that no ref of the remote names, and that are served."""
 MANY_PACKS = 40
@@ -478,26 +478,24 @@ class Fetch:
             raise GitError(explain(error.text, request)) from None
         found = packed_refs(quarantine)
         refs = {ref: oid for ref, oid in found.items() if not ref.startswith(KEPT_REFS)}
-        if len(refs) > MOST_REFS:
-            raise GitError(f"the remote has {len(refs)} refs; at most {MOST_REFS} are accepted")
+        bound(refs)
         return refs
 
     def _large(self, quarantine: str, packs: Sequence[str]) -> dict[str, int]:
-        """The large objects of new packs, with their sizes."""
-        environ = program.environment({})
+        """What is in new packs and not to be read at once (L{unpacking.large})."""
+        if not packs:
+            return {}
+        from saltwisted.worker.git import unpacking
+
+        # The same packs without those of the repository: what was there before may be elsewhere
+        alone = os.path.join(quarantine, "alone")
+        skeleton(alone)
+        os.rmdir(os.path.join(alone, "objects/pack"))
+        os.symlink("../../objects/pack", os.path.join(alone, "objects/pack"))
         found: dict[str, int] = {}
         for pack in packs:
             with open(os.path.join(quarantine, "objects/pack", pack + ".idx"), "rb") as file:
-                index = file.read()
-            rows = program.run(["show-index"], environ, seconds=self._seconds, stdin=index)
-            names = b"\n".join(line.split()[1] for line in rows.splitlines()) + b"\n"
-            form = "--batch-check=%(objectname) %(objecttype) %(objectsize)"
-            args = ["--git-dir", quarantine, "cat-file", form, "--buffer"]
-            told = program.run(args, environ, seconds=self._seconds, stdin=names)
-            for line in told.splitlines():
-                oid, kind, size = line.split()
-                if int(size) > LARGE and kind in (b"blob", b"tree"):
-                    found[oid.decode()] = int(size)
+                found |= unpacking.large(alone, file.read(), self._seconds)
         return found
 
     def _tips(self, quarantine: str, refs: Mapping[str, str], before: Mapping[str, Any]) -> Refs:
@@ -537,6 +535,18 @@ class Fetch:
                         os.close(fd)
                     os.rename(os.path.join(source, name), os.path.join(target, name))
         sync(target)
+
+
+def bound(refs: Mapping[str, str]) -> None:
+    """
+    Refs become environments, and are kept and told by their names.
+
+    @raises GitError: there are too many, or their names are too long together.
+    """
+    if len(refs) > MOST_REFS:
+        raise GitError(f"the remote has {len(refs)} refs; at most {MOST_REFS} are accepted")
+    if sum(map(len, refs)) > MOST_REF_TEXT:
+        raise GitError(f"the names of the remote's refs have more than {MOST_REF_TEXT >> 20} MiB")
 
 
 def _reached(quarantine: str, most: int) -> bool:

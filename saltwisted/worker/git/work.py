@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
+from saltwisted.domain.git import sizes
 from saltwisted.worker.git import program, repository
 from saltwisted.worker.git.program import GitError
 
@@ -35,17 +36,32 @@ def prepare() -> None:
 def serve(request: Mapping[str, Any], daemon: Any = None, facts: Any = None) -> dict[str, Any]:
     """The entry of a pooled worker process (L{saltwisted.worker.process.warm})."""
     try:
-        return _DO[request["do"]](request)
+        answer = _DO[request["do"]](request)
     except repository.Damaged as error:
         return {"error": error.text, "damaged": True}
     except GitError as error:
         return {"error": error.text}
     except OSError as error:
         return {"error": f"{error.filename or request.get('folder')}: {error.strerror}"}
+    if "states" in answer:
+        answer["states"] = {folder: _told(each) for folder, each in answer["states"].items()}
+    if "state" in answer:
+        answer["state"] = _told(answer["state"])
+    return answer
+
+
+def _told(state: Mapping[str, Any]) -> dict[str, Any]:
+    """A state as it is told: it may have very many large objects."""
+    return {**state, "large": sizes.told(state["large"])} if "large" in state else dict(state)
 
 
 def fetch(request: Mapping[str, Any], daemon: Any = None, facts: Any = None) -> dict[str, Any]:
     """The same, as an entry of its own: what waits for a remote holds up no other."""
+    return serve(request, daemon, facts)
+
+
+def list_all(request: Mapping[str, Any], daemon: Any = None, facts: Any = None) -> dict[str, Any]:
+    """The same, for lists: a tree that takes long to list holds up nobody who wants one file."""
     return serve(request, daemon, facts)
 
 
@@ -140,6 +156,7 @@ _DO = {
     "fetch": _fetch,
     "states": _states,
     "list": _of("lists", "everything"),
+    "table": _of("lists", "table"),
     "spool": repository.spool,
     "pack": _of("packs", "pack"),
     "take": _of("packs", "take"),

@@ -19,7 +19,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -31,6 +31,7 @@ from saltwisted.errors import ConfigError
 from saltwisted.worker.exceptions import FileserverConfigError
 from saltwisted.worker.git import program, repository
 from saltwisted.worker.git.program import GitError
+from saltwisted.worker.git.reading import Objects
 from saltwisted.worker.renderhost import RootsHost
 
 log = logging.getLogger(__name__)
@@ -45,8 +46,18 @@ Seconds for which a layout stays after its last use, whatever others there are: 
 read it. The longest compilation ends after half of that.
 """
 MOST = 1 << 30
+MOST_LAID = 1 << 30
+"""Bytes of all files of a commit that is written to a directory, equal ones counted each time."""
+MOST_ROWS = 32 << 20
+"""Bytes of the list of its files."""
+AT_ONCE = 16 << 20
+"""Bytes of files that are in memory at once, unless one has more."""
 
 _COMMIT = re.compile(r"^[0-9a-f]{40,64}$")
+
+
+class TooMuch(GitError):
+    """A commit has more than is written to a directory."""
 
 
 def remotes(config: Any, opts: Mapping[str, Any]) -> list[PillarRemote]:
@@ -184,10 +195,18 @@ class GitPillar:
             self._used(place)
             return place
         os.makedirs(above, mode=0o700, exist_ok=True)
+        # Whoever compiles the next pillar need not find that out again
+        refused = os.path.join(above, f".refused-{commit}")
+        with suppress(FileNotFoundError), open(refused, encoding="utf-8") as file:
+            raise TooMuch(file.read())
         building = tempfile.mkdtemp(prefix=".new-", dir=above)
         try:
             lay_out(repo, commit, building)
             os.rename(building, place)
+        except TooMuch as error:
+            shutil.rmtree(building, ignore_errors=True)
+            repository.replace(refused, error.text.encode())
+            raise
         except BaseException:
             shutil.rmtree(building, ignore_errors=True)
             if os.path.isdir(place):
@@ -241,41 +260,75 @@ def lay_out(repo: str, commit: str, place: str) -> None:
     Write the files of a commit into an empty directory.
 
     @raises GitError: the commit is not there, or damaged.
+    @raises TooMuch: its tree is more than may be written.
     """
-    environ = program.environment({})
-    args = [
-        "--git-dir",
-        repo,
-        "ls-tree",
-        "-r",
-        "-t",
-        "-z",
-        "--full-tree",
-        "--end-of-options",
-        commit,
-    ]
-    rows: dict[str, tuple[int, str]] = {}
-    for line in program.run(args, environ, seconds=SECONDS).split(b"\0"):
-        head, _, name = line.partition(b"\t")
-        path = os.fsdecode(name)
-        if path and all(map(trees.is_plain, path.split("/"))):
-            octal, _, oid = head.decode().split()
-            rows[path] = (int(octal, 8), oid)
-    contents = _contents(repo, sorted({oid for mode, oid in rows.values() if mode & 0o100000}))
+    until = time.monotonic() + SECONDS
+    rows, sizes = _rows(repo, commit)
+    if sum(sizes[oid] for mode, oid in rows.values() if mode & 0o100000) > MOST_LAID:
+        raise TooMuch(f"the files of {commit[:12]} have more than {MOST_LAID >> 20} MiB")
+    links = [oid for mode, oid in rows.values() if mode == trees.LINK]
+    short = [oid for oid in dict.fromkeys(links) if sizes[oid] <= trees.MOST_LINK]
+    targets = _contents(repo, short, sizes)
+    files: dict[str, list[str]] = {}
     for path, (mode, oid) in sorted(rows.items()):
         full = os.path.join(place, path)
         if mode == trees.FOLDER:
             os.mkdir(full, 0o700)
         elif mode == trees.LINK:
-            target = os.fsdecode(contents[oid])
-            if _leads(rows, contents, path):
-                os.symlink(target, full)
+            if time.monotonic() > until:
+                raise TooMuch(f"the links of {commit[:12]} lead too far")
+            if oid in targets and _leads(rows, targets, path):
+                os.symlink(os.fsdecode(targets[oid]), full)
         elif mode != trees.MODULE:
-            fd = os.open(
-                full, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700 if mode & 0o100 else 0o600
-            )
-            with open(fd, "wb") as file:
-                file.write(contents[oid])
+            files.setdefault(oid, []).append(path)
+    for some in _batches(files, sizes):
+        for oid, content in _contents(repo, some, sizes).items():
+            for path in files[oid]:
+                full, mode = os.path.join(place, path), rows[path][0]
+                how = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+                with open(os.open(full, how, 0o700 if mode & 0o100 else 0o600), "wb") as file:
+                    file.write(content)
+
+
+def _rows(repo: str, commit: str) -> tuple[dict[str, tuple[int, str]], dict[str, int]]:
+    """Each path of a commit with its mode and object, and the sizes of the objects."""
+    pieces: list[bytes] = []
+    left = MOST_ROWS
+
+    def sink(data: bytes) -> None:
+        nonlocal left
+        left -= len(data)
+        if left < 0:
+            raise TooMuch(f"the list of files of {commit[:12]} has more than {MOST_ROWS >> 20} MiB")
+        pieces.append(data)
+
+    args = ["--git-dir", repo, "ls-tree", "-r", "-t", "-z", "-l", "--full-tree"]
+    args += ["--end-of-options", commit]
+    program.run(args, program.environment({}), seconds=SECONDS, sink=sink)
+    rows: dict[str, tuple[int, str]] = {}
+    sizes: dict[str, int] = {}
+    for line in b"".join(pieces).split(b"\0"):
+        head, _, name = line.partition(b"\t")
+        path = os.fsdecode(name)
+        if path and all(map(trees.is_plain, path.split("/"))):
+            octal, _, oid, size = head.decode().split()
+            rows[path] = (int(octal, 8), oid)
+            sizes[oid] = int(size) if size.isdecimal() else 0
+    return rows, sizes
+
+
+def _batches(oids: Iterable[str], sizes: Mapping[str, int]) -> Iterator[list[str]]:
+    """Objects, some at a time: so many as are in memory at once."""
+    some: list[str] = []
+    held = 0
+    for oid in sorted(oids):
+        if some and held + sizes[oid] > AT_ONCE:
+            yield some
+            some, held = [], 0
+        some.append(oid)
+        held += sizes[oid]
+    if some:
+        yield some
 
 
 def _leads(rows: Mapping[str, tuple[int, str]], contents: Mapping[str, bytes], path: str) -> bool:
@@ -287,31 +340,24 @@ def _leads(rows: Mapping[str, tuple[int, str]], contents: Mapping[str, bytes], p
         return (trees.FOLDER, below) if found and found[0] == trees.FOLDER else found
 
     def target(oid: str) -> str | None:
-        return os.fsdecode(contents[oid]) if len(contents[oid]) <= trees.MOST_LINK else None
+        return os.fsdecode(contents[oid]) if oid in contents else None
 
     return trees.resolve("", path.split("/"), look, target) is not None
 
 
-def _contents(repo: str, oids: list[str]) -> dict[str, bytes]:
-    """Blobs by their names."""
-    found: dict[str, bytes] = {}
-    if not oids:
-        return found
-    args = ["--git-dir", repo, "cat-file", "--batch", "--buffer"]
-    asked = "".join(f"{oid}\n" for oid in oids).encode()
-    data = program.run(args, program.environment({}), seconds=SECONDS, stdin=asked)
-    at = 0
-    for oid in oids:
-        end = data.index(b"\n", at)
-        words = data[at:end].split()
-        if len(words) != 3:
-            # A submodule, whose commit is elsewhere
-            at = end + 1
-            continue
-        size = int(words[2])
-        found[oid] = data[end + 1 : end + 1 + size]
-        at = end + 1 + size + 1
-    return found
+def _contents(repo: str, oids: list[str], sizes: Mapping[str, int]) -> dict[str, bytes]:
+    """
+    Blobs by their names.
+
+    @raises GitError: one is not there, or is not what its name says.
+    """
+    with Objects(repo) as objects:
+        found = zip(
+            oids,
+            objects.read(oids, "blob", max((sizes[oid] for oid in oids), default=0)),
+            strict=True,
+        )
+        return {oid: data for oid, data in found if data is not None}
 
 
 def compile_branches(

@@ -56,6 +56,7 @@ ENTRIES = frozenset(
     {
         "saltwisted.worker.process.main:run_job",
         "saltwisted.worker.git.work:fetch",
+        "saltwisted.worker.git.work:list_all",
         "saltwisted.worker.git.work:serve",
         "saltwisted.worker.git.work:share",
         "saltwisted.worker.pillar.work:serve",
