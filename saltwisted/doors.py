@@ -255,6 +255,102 @@ FILES = Door(
     beyond="there is no such file",
 )
 
+HTTP = Door(
+    name="http",
+    title="the HTTP API before a login",
+    who="everybody who can reach it",
+    opened=("saltwisted/web/service.py:startService",),
+    request=64 * KIB,
+    per_kib=500.0,
+    per_request=1000.0,
+    turn=5.0,
+    memory=160 * KIB,
+    memory_all=96 * MIB,
+    holds=30.0,
+    beyond=(
+        "what is larger is answered with 413; where there is no room for all, whoever keeps the "
+        "most loses what is oldest of it (503)"
+    ),
+)
+
+HTTP_USERS = Door(
+    name="http-users",
+    title="the HTTP API after a login",
+    who="users with a session",
+    opened=("saltwisted/web/service.py:startService",),
+    request=MIB,
+    per_kib=500.0,
+    per_request=2000.0,
+    turn=5.0,
+    memory=2 * MIB,
+    memory_all=256 * MIB,
+    holds=60.0,
+    beyond="max_request_body_size is the limit of a body",
+)
+
+STATIC = Door(
+    name="static",
+    title="files of the HTTP API: static, app, favicon",
+    who="everybody who can reach it",
+    opened=("saltwisted/web/service.py:startService",),
+    request=64 * MIB,
+    per_kib=200.0,
+    per_request=1000.0,
+    turn=5.0,
+    memory=128 * KIB,
+    memory_all=256 * MIB,
+    holds=60.0,
+    beyond="a larger file is not served; who reads nothing is cut off",
+)
+
+METRICS = Door(
+    name="metrics",
+    title="the port of /metrics, /livez and /readyz",
+    who="everybody who can reach it",
+    opened=("saltwisted/web/measures.py:startService",),
+    request=16 * KIB,
+    per_kib=200.0,
+    per_request=1000.0,
+    turn=5.0,
+    memory=128 * KIB,
+    memory_all=8 * MIB,
+    holds=20.0,
+    beyond="a body ends the connection; where there are many, the oldest is closed",
+)
+
+EVENTS = Door(
+    name="events",
+    title="/events and /ws: events for those who listen",
+    who="users with a session",
+    opened=("saltwisted/web/service.py:startService",),
+    request=4 * KIB,
+    per_kib=6000.0,
+    per_request=3000.0,
+    turn=5.0,
+    memory=5 * MIB,
+    memory_all=96 * MIB,
+    holds=30.0,
+    beyond=(
+        "who has 4 MiB or 8192 events unread is cut off, and where there is no room for all, who "
+        "has most unread; a web socket that sends more than 16 KiB in ten seconds is closed"
+    ),
+)
+
+HOOKS = Door(
+    name="hooks",
+    title="/hook: events from outside",
+    who="users with a session, or who signs his requests",
+    opened=("saltwisted/web/service.py:startService",),
+    request=MIB,
+    per_kib=500.0,
+    per_request=1000.0,
+    turn=5.0,
+    memory=2 * MIB,
+    memory_all=HTTP.memory_all,
+    holds=30.0,
+    beyond="as before a login; max_request_body_size is the limit of a body",
+)
+
 DOORS: dict[str, Door] = {
     row.name: row
     for row in (
@@ -270,6 +366,12 @@ DOORS: dict[str, Door] = {
         LOGIN_WEB,
         GIT,
         FILES,
+        HTTP,
+        HTTP_USERS,
+        STATIC,
+        METRICS,
+        EVENTS,
+        HOOKS,
     )
 }
 """All doors, by name."""

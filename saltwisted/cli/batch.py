@@ -9,7 +9,6 @@ to it; L{run_batch} asks the daemon and prints.
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 import time
@@ -19,21 +18,10 @@ from typing import Any, Protocol
 from saltwisted.cli import console, link, output
 from saltwisted.cli.args import inquiry
 from saltwisted.cli.returns import Return, as_return, retcode_of
+from saltwisted.domain.batches import batch_size
 from saltwisted.worker.control import ControlClient
 
 NOBODY = "No minions matched the target."
-
-
-def batch_size(text: Any, minions: int) -> int:
-    """
-    How many may run at once: a number, or a share of C{minions} in percent; at least one.
-
-    @raises ValueError: the text is neither.
-    """
-    if isinstance(text, str) and "%" in text:
-        share = float(text.strip("%")) / 100 * minions
-        return max(1, math.ceil(share)) if share < 1 else int(share)
-    return max(1, int(text))
 
 
 class Plan:

@@ -234,7 +234,7 @@ def _parse(
 def _whole(value: Any) -> int:
     try:
         return int(value)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         raise ValueError(f"{value!r} is not a whole number") from None
 
 

@@ -28,6 +28,7 @@ from saltwisted.web.events import Hub
 from saltwisted.web.exchange import Endpoint
 from saltwisted.web.listening import Listening
 from saltwisted.web.logfiles import Journal
+from saltwisted.web.sending import Readers
 from saltwisted.web.service import Api
 from saltwisted.web.site import Site
 from saltwisted.web.sockets import MISSING, Begin, Sockets
@@ -54,7 +55,7 @@ def api_of(stores: Stores, ctx: Context, operations: Operations) -> Api | None:
     turns = Turns(reactor)
     chunks = Chunks(reactor, operations, config, random.SystemRandom().sample, turns)
     endpoints = Endpoints(options, operations, chunks, ctx.logins, stores.now, secure)
-    files = StaticFiles(options, stores.files_threads.run)
+    files = StaticFiles(options, Readers(reactor, stores.files_threads.run))
     hub = Hub(reactor, ctx.bus, stores.counters)
     journal = Journal(options, stores.now, reactor.seconds)
     listening = _listening(

@@ -14,6 +14,7 @@ from twisted.internet.error import AlreadyCalled
 from saltwisted.domain.api import lowstate
 from saltwisted.domain.api.lowstate import Work
 from saltwisted.domain.api.problems import Problem, problem_of
+from saltwisted.domain.batches import batch_size, whole
 from saltwisted.domain.operations.table import Caller, Stream
 from saltwisted.errors import DeniedError, RemoteError, SaltwistedError, StoreError
 from saltwisted.web.turns import Turns
@@ -190,8 +191,8 @@ class Chunks:
 
     async def _local_subset(self, work: Work, caller: Caller) -> Done:
         try:
-            size = int(work.size)
-        except (TypeError, ValueError):
+            size = whole(work.size)
+        except ValueError:
             raise Problem(400, "subset must be a number of minions") from None
         minions = await self._matching(work, caller)
         chosen = sorted(self._sample(minions, min(max(0, size), len(minions))))
@@ -205,8 +206,8 @@ class Chunks:
     async def _local_batch(self, work: Work, caller: Caller) -> Done:
         minions = await self._matching(work, caller)
         try:
-            size = lowstate.batch_size(work.size, len(minions))
-        except (TypeError, ValueError):
+            size = batch_size(work.size, len(minions))
+        except ValueError:
             raise Problem(400, lowstate.bad_batch(work.size)) from None
         done = Done()
 

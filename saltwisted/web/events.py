@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from time import thread_time
 from typing import Any, Protocol
 
 from attrs import define, field
@@ -23,8 +24,10 @@ from saltwisted.domain.api.pieces import NotJson, pieces
 from saltwisted.domain.api.problems import Problem
 from saltwisted.domain.api.watching import Eyes, JobUsers, minion_of
 from saltwisted.domain.events import weight
+from saltwisted.doors import EVENTS
 from saltwisted.transports.bus import EventBus, Fired
 from saltwisted.transports.deferreds import let_go
+from saltwisted.turns import turns_of
 
 LISTENERS = 1000
 OF_ONE = 200
@@ -35,10 +38,12 @@ UNREAD = 4 * 1024 * 1024
 """Bytes that may wait for a listener that does not read."""
 UNREAD_EVENTS = 8192
 """Events that may wait for it, however short: a place in a queue is memory, too."""
+KEPT = EVENTS.memory_all - QUEUED
+"""Bytes of events that are kept for all who do not read together; each event counts once."""
 SLICE = 16_384
 """Bytes that a connection is given at once, which copies them."""
 PORTION = 0.002
-"""Seconds of work in one turn of the reactor."""
+"""Seconds of the reactor thread's CPU in one turn."""
 STEPS = 200
 """Steps in one turn, at most: an event, a piece of one, or some listeners that get it."""
 AT_ONCE = 25
@@ -49,8 +54,22 @@ Framing = Callable[[str, bytes], bytes]
 """Makes the bytes that a client gets of an event's tag and of JSON of all of it."""
 
 
+class Framed(bytes):
+    """An event for those who listen, which counts as long as it waits for one of them."""
+
+    hub: Hub
+
+    def __del__(self) -> None:
+        self.hub.kept -= len(self)
+
+
 class Line(Protocol):
     """How a listener gets events."""
+
+    @property
+    def unread(self) -> int:
+        """Bytes that wait for it."""
+        ...
 
     @property
     def framing(self) -> Framing:
@@ -98,12 +117,15 @@ class Hub:
     All listeners of one master.
 
     @param counters: the master's.
+    @ivar kept: bytes of events that wait for listeners, each counted once.
     """
 
     log = Logger()
+    kept = 0
 
     def __init__(self, reactor: Any, bus: EventBus, counters: Counter[str]) -> None:
         self._reactor = reactor
+        self._turns = turns_of(reactor)
         self._bus = bus
         self._counters = counters
         self._users = JobUsers()
@@ -189,11 +211,11 @@ class Hub:
 
     def _later(self) -> None:
         if self._call is None:
-            self._call = self._reactor.callLater(0, self._go_on)
+            self._call = self._turns.later(self._go_on)
 
     def _go_on(self) -> None:
         self._call = None
-        began = self._reactor.seconds()
+        until = thread_time() + self._turns.left(PORTION)
         for _ in range(STEPS):
             if self._working is None:
                 if not self._queue:
@@ -201,7 +223,7 @@ class Hub:
                 self._working = self._give(self._queue.popleft())
             if next(self._working, self) is self:
                 self._working = None
-            if self._reactor.seconds() - began > PORTION:
+            if thread_time() > until:
                 break
         if self._working is not None or self._queue:
             self._later()
@@ -225,10 +247,24 @@ class Hub:
             if listener in self._listeners:
                 framing = listener.line.framing
                 if framing not in framed:
-                    framed[framing] = framing(waiting.tag, document)
+                    framed[framing] = self._kept(framing(waiting.tag, document))
                 listener.line.give(framed[framing])
             if number % AT_ONCE == 0:
                 yield
+
+    def _kept(self, data: bytes) -> bytes:
+        """
+        One more event that may have to wait; who does not read makes room for it.
+        """
+        kept = Framed(data)
+        kept.hub = self
+        self.kept += len(kept)
+        while self.kept > KEPT:
+            slowest = max(self._listeners, key=lambda each: each.line.unread, default=None)
+            if slowest is None or not slowest.line.unread:
+                break
+            self.slow(slowest)
+        return kept
 
     def slow(self, listener: Listener) -> None:
         """He does not read."""

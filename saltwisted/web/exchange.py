@@ -79,12 +79,14 @@ class Answer:
     """
     @ivar value: shown in the format that the client accepts.
     @ivar content: bytes instead, of C{content_type}.
+    @ivar source: what gives them bit by bit.
     @ivar error: what the log says of an answer that has a status of 500 or more.
     """
 
     value: Any = field(default=None, repr=False)
     status: int = 200
     content: bytes | None = field(default=None, repr=False)
+    source: Any = field(default=None, repr=False)
     content_type: str = ""
     error: str = ""
 
@@ -107,6 +109,7 @@ class Endpoint:
     @ivar reads: whether a body is parsed; otherwise it is left as it is.
     @ivar plain: whether the answer is not negotiated: bytes, or a stream.
     @ivar fields: the allowed query parameters of C{GET}; C{None}: anything.
+    @ivar hooks: whether a stranger may send as much as a user: what he sends proves who he is.
     @ivar browsers: whether a browser gets this answer, and not the page of an app.
     """
 
@@ -118,3 +121,4 @@ class Endpoint:
     plain: bool = False
     fields: Collection[str] | None = None
     browsers: bool = False
+    hooks: bool = False

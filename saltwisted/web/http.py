@@ -1,30 +1,38 @@
 """
 HTTP/1.1 with limits: how long a request may take to arrive, how large it may be, how many there
-are.
+are, and how much is kept for all of them.
 
 Twisted's own code parses forms and files in bodies before anything can refuse the request, and
 accepts bodies of any length; here neither happens. A client that is slow or sends too much gets an
-answer and is disconnected.
+answer and is disconnected. Of somebody who has not said who he is little is read.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from io import BytesIO
 from typing import Any
 
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IHandshakeListener
 from twisted.internet.protocol import ServerFactory, connectionDone
 from twisted.python.failure import Failure
-from twisted.web.http import HTTPChannel, Request
+from twisted.web.http import Request
+from zope.interface import implementer
 
 from saltwisted.domain.api.problems import page
+from saltwisted.doors import HTTP, HTTP_USERS
+from saltwisted.transports.accepting import Few
+from saltwisted.transports.deferreds import let_go
+from saltwisted.turns import turns_of
+from saltwisted.web.channel import JudgedChannel
+from saltwisted.web.room import Held, Room
 
 SERVER = b"saltwisted"
 IDLE = 60
 """Seconds of silence, between requests too."""
-ARRIVAL = 30.0
+ARRIVAL = HTTP.holds
 """Seconds from the first byte of a request to its last, however many come meanwhile."""
 CONNECTIONS = 2000
 FROM_ONE = 1000
@@ -33,8 +41,14 @@ LINGER = 2.0
 GOODBYE = 2.0
 """Seconds that a client has for reading the last that it gets."""
 VERSIONS = (b"HTTP/1.0", b"HTTP/1.1")
-HEADERS = 50
-"""Header lines of a request."""
+CONNECTION = 32_768
+"""Bytes that a connection keeps by itself, by TLS, as measured: without it, a tenth."""
+HANDSHAKE = 32_768
+"""Bytes that OpenSSL keeps besides until the handshake has ended, as measured."""
+ROOM = HTTP.memory_all - CONNECTIONS * CONNECTION
+"""Bytes that are kept of all strangers together, besides their connections."""
+TOO_LARGE = "The request is larger than max_request_body_size"
+STRANGER = f"Without a session a request may have {HTTP.request} bytes"
 
 
 class ApiRequest(Request):
@@ -55,30 +69,76 @@ class ApiRequest(Request):
     refused = False
     query = b""
     who = ""
+    _allowed = 0
+    _judging = False
+    _asking: Deferred[None] | None = None
+
+    def parseCookies(self) -> None:
+        """Whoever needs one looks for it."""
 
     def gotLength(self, length: int | None) -> None:
         """A body of this length is announced, or one in chunks."""
         self.content = BytesIO()
-        limit = self.channel.factory.largest()
-        if length is not None and length > limit:
-            self.refuse(413, "The request is larger than max_request_body_size")
+        largest = self.channel.factory.largest()
+        self._allowed = min(largest, HTTP.request)
+        if length is not None and length > largest:
+            self.refuse(413, TOO_LARGE)
+        elif length is not None and length > self._allowed:
+            self._ask()
 
     def handleContentChunk(self, data: bytes) -> None:
         """A part of the body."""
         if self.refused:
             return
         self.came += len(data)
-        if self.came > self.channel.factory.largest():
-            self.refuse(413, "The request is larger than max_request_body_size")
-            return
+        if self.came > self._allowed and not self._judging:
+            if self._allowed >= self.channel.factory.largest():
+                self.refuse(413, TOO_LARGE)
+                return
+            self._ask()
         self.content.write(data)
+        self.channel.body = self.came
 
-    def refuse(self, status: int, message: str) -> None:
+    def _ask(self) -> None:
+        """Of so much no more is read before it is known whether this is a user's."""
+        self.channel.waits = self._judging = True
+        self.take_up(self.channel._command, self.channel._path)
+        asked = self.channel.factory.may_send_more(self)
+        self._asking = Deferred.fromCoroutine(self._judge(asked))
+        let_go(self._asking, self.channel.log, "a request could not be judged")
+
+    async def _judge(self, asked: Awaitable[bool]) -> None:
+        good = await asked
+        if good:
+            self._allowed = self.channel.factory.largest()
+        elif not self.refused:
+            self.refuse(413, STRANGER)
+        self._judging = False
+        self.channel.go_on()
+
+    def known(self, name: str) -> None:
+        """It is the request of a user."""
+        self.who = name
+        self.channel.keep_for(name)
+
+    def drop_body(self) -> None:
+        """Its body has been read, and is not kept."""
+        self.content = BytesIO()
+        self.channel.body = 0
+        self.channel.count_kept()
+
+    def refuse(self, status: int, message: str, retry: str = "") -> None:
         """Answer at once, and hang up when the rest has come, of which nothing is kept."""
         self.refused = True
         channel = self.channel
-        channel.transport.write(bare_answer(status, message))
+        self.drop_body()
+        channel.transport.write(bare_answer(status, message, retry))
         channel.linger()
+
+    def take_up(self, command: bytes, path: bytes) -> None:
+        """Its first line."""
+        self.method, self.uri = command, path
+        self.path, _, self.query = path.partition(b"?")
 
     def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:
         """It is whole. Nothing is read out of its body here."""
@@ -91,54 +151,72 @@ class ApiRequest(Request):
             self.refuse(400, "The request is not of HTTP/1.0 or HTTP/1.1")
             self.channel.loseConnection()
             return
+        self.channel.begin_answer()
         self.began = self.channel.factory.reactor.seconds()
         self.content.seek(0, 0)
         self.args = {}
-        self.method, self.uri, self.clientproto = command, path, version
-        self.path, _, self.query = path.partition(b"?")
+        self.clientproto = version
+        self.take_up(command, path)
         self.process()
 
     def process(self) -> None:
         """Hand it over."""
         self.channel.factory.take(self)
 
+    def connectionLost(self, reason: Any) -> None:
+        """Nobody waits for its answer."""
+        if self._asking is not None:
+            self._asking.cancel()
+        super().connectionLost(reason)
 
-class ApiChannel(HTTPChannel):
-    """One connection."""
+
+@implementer(IHandshakeListener)
+class ApiChannel(JudgedChannel):
+    """
+    One connection.
+
+    @ivar address: where the client is.
+    @ivar body: bytes that are kept of the body of the present request.
+    @ivar shaken: whether its TLS, if it has any, is set up.
+    """
 
     requestFactory = ApiRequest
-    transport: Any
     factory: Any
-    maxHeaders = HEADERS
+    address = ""
+    body = 0
+    shaken = False
     _late: Any = None
     _last: Any = None
-    _ending = False
+    _held: Held | None = None
     _speaker: Callable[[bytes], None] | None = None
 
     def connectionMade(self) -> None:
         """A client has connected; possibly one too many."""
         super().connectionMade()
+        self.address = str(getattr(self.transport.getPeer(), "host", ""))
         if not self.factory.enter(self):
             self.transport.write(bare_answer(503, "There are too many connections", "5"))
-            self.loseConnection()
+            self.hang_up()
+            return
+        self._held = Held(self.factory.strangers, self.address, self._cut)
+        # Twisted's transports of TLS have the connection itself below them
+        self.shaken = getattr(self.transport, "transport", None) is None
+        if not self.shaken:
+            self._late = self.callLater(ARRIVAL, self.abort)
+            self.count_kept()
+
+    def handshakeCompleted(self) -> None:
+        """TLS is set up."""
+        self.shaken = True
+        self.arrived()
+        self.count_kept()
 
     def dataReceived(self, data: bytes) -> None:
         """Something of a request; the whole of it has to be here in time."""
-        if self._ending:
-            return
-        if self._speaker is not None:
-            self._speaker(data)
-            return
-        if self._late is None and not self._waiting_for_answer():
-            self._late = self.callLater(ARRIVAL, self._too_slow)
-        super().dataReceived(data)
-
-    def rawDataReceived(self, data: bytes) -> None:
-        """The same, or data after the request that begins another protocol."""
-        if self._speaker is not None:
+        if self._speaker is not None and not self._ending:
             self._speaker(data)
         else:
-            super().rawDataReceived(data)
+            super().dataReceived(data)
 
     def switch(self, speaker: Callable[[bytes], None]) -> None:
         """
@@ -148,29 +226,92 @@ class ApiChannel(HTTPChannel):
         """
         self._speaker = speaker
         self.arrived()
-        early, self._dataBuffer = b"".join(self._dataBuffer), []
+        early, self._input = bytes(self._input), bytearray()
+        self.count_kept()
         self.transport.resumeProducing()
         if early:
             speaker(early)
 
-    def keep_little(self, size: int) -> None:
-        """
-        For an answer without an end: its data is shared by many connections, but the buffer for
-        this client is not.
-
-        @param size: bytes in its buffer at which it is full.
-        """
-        # With TLS it is the connection below that keeps them
-        getattr(self.transport, "transport", self.transport).bufferSize = size
-
-    def _waiting_for_answer(self) -> bool:
-        return bool(getattr(self, "_handlingRequest", False))
+    def unfinished(self) -> None:
+        """A request has begun and is not whole."""
+        if self._late is None:
+            self._late = self.callLater(ARRIVAL, self._too_slow)
 
     def arrived(self) -> None:
         """A request is whole."""
         late, self._late = self._late, None
         if late is not None and late.active():
             late.cancel()
+
+    # -- what is kept
+
+    def _flow(self) -> None:
+        super()._flow()
+        held = self._held
+        if held is not None and (held.size or self._input or self.body):
+            self.count_kept()
+
+    def count_kept(self) -> None:
+        """What is kept of this client may be another number of bytes now."""
+        held = self._held
+        if held is not None:
+            kept = len(self._input) + self.body + (0 if self.shaken else HANDSHAKE)
+            if kept != held.size:
+                held.set(kept)
+
+    def keep_for(self, user: str) -> None:
+        """What is kept is a user's: of whom more is kept, and nothing that is being done is cut."""
+        held = self._held
+        if held is not None and not (held.room is self.factory.users and held.owner == user):
+            held.release()
+            self._held = Held(self.factory.users, user, self._cut)
+            if self.handles:
+                self._held.fix()
+            self.count_kept()
+
+    def held_apart(self, cut: Callable[[], None]) -> Held:
+        """
+        For something else that is kept of this client.
+
+        @param cut: called if there is no room for it.
+        """
+        held = self._held
+        if held is None:
+            return Held(self.factory.strangers, self.address, cut)
+        return Held(held.room, held.owner, cut)
+
+    def begin_answer(self) -> None:
+        """A request is whole: what is done already is not cut off."""
+        if self._held is not None:
+            self._held.fix()
+
+    def requestDone(self, request: Any) -> None:
+        """It is answered."""
+        self.body = 0
+        held = self._held
+        if held is not None:
+            # Who sends the next one is not known yet
+            held.release()
+            if held.room is self.factory.users:
+                self._held = Held(self.factory.strangers, self.address, self._cut)
+            held.may_be_cut = True
+            self.count_kept()
+        super().requestDone(request)
+
+    def _cut(self) -> None:
+        """There is no room for what is kept of it."""
+        self.factory.counters["api:no-room"] += 1
+        self._held = None
+        self.body = 0
+        for request in self.requests:
+            request.content = BytesIO()
+        if self.shaken:
+            self.transport.write(bare_answer(503, "There is no room for the request", "5"))
+            self.hang_up()
+        else:
+            self.abort()
+
+    # -- the end
 
     def linger(self) -> None:
         """An answer is on its way before the request was whole: hang up a little later."""
@@ -191,15 +332,19 @@ class ApiChannel(HTTPChannel):
     def loseConnection(self) -> None:
         """Disconnect when everything written has been sent."""
         if not self._ending:
-            self._ending = True
             self.arrived()
             super().loseConnection()
+            self.count_kept()
 
     def hang_up(self) -> None:
         """The same, but not for long: a client that does not read has its connection reset."""
         self.loseConnection()
         if self._last is None:
-            self._last = self.callLater(GOODBYE, self.transport.abortConnection)
+            self._last = self.callLater(GOODBYE, self.abort)
+
+    def abort(self) -> None:
+        """Disconnect at once."""
+        self.transport.abortConnection()
 
     def _too_slow(self) -> None:
         self._late = None
@@ -212,6 +357,9 @@ class ApiChannel(HTTPChannel):
         self.arrived()
         if self._last is not None and self._last.active():
             self._last.cancel()
+        held, self._held = self._held, None
+        if held is not None:
+            held.release()
         super().connectionLost(reason)
         self.factory.leave(self)
 
@@ -233,6 +381,9 @@ class ApiFactory(ServerFactory):
     All connections of the API.
 
     @ivar counters: the master's.
+    @ivar few: keeps the port from accepting too many connections at once.
+    @ivar strangers: what is kept of those who have not said who they are.
+    @ivar users: what is kept of users.
     """
 
     noisy = False
@@ -244,13 +395,19 @@ class ApiFactory(ServerFactory):
         largest: Callable[[], int],
         counters: Counter[str],
         written: Callable[[ApiRequest], None],
+        may_send_more: Callable[[ApiRequest], Awaitable[bool]],
     ) -> None:
         """
         @param take: gets each request when it is whole.
         @param largest: bytes of the largest body.
         @param written: told of each request that has its answer.
+        @param may_send_more: whether who has sent this head may send more than a stranger.
         """
         self.reactor = reactor
+        self.may_send_more = may_send_more
+        self.few = Few(reactor)
+        self.strangers = Room(ROOM)
+        self.users = Room(HTTP_USERS.memory_all)
         self.take = take
         self.largest = largest
         self.counters = counters
@@ -265,15 +422,17 @@ class ApiFactory(ServerFactory):
 
     def buildProtocol(self, addr: Any) -> Any:
         """A channel of ours: Twisted's factory would wrap one that also speaks HTTP/2."""
+        self.few.accepted()
         channel = ApiChannel()
         channel.factory = self
         channel.timeOut = IDLE
+        channel.turns = turns_of(self.reactor)
         channel.callLater = self.reactor.callLater  # type: ignore[method-assign]
         return channel
 
-    def enter(self, channel: Any) -> bool:
+    def enter(self, channel: ApiChannel) -> bool:
         """Count a connection in; whether there is room for it."""
-        address = str(getattr(channel.transport.getPeer(), "host", ""))
+        address = channel.address
         if len(self._open) >= CONNECTIONS or self._by_address[address] >= FROM_ONE:
             self.counters["api:too-many-connections"] += 1
             return False

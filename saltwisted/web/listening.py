@@ -87,7 +87,12 @@ class Listening:
                 reads=False,
                 fields=(),
             ),
-            hook: Endpoint(methods={"POST": self.hook}, depth=DEPTH, reads=False),
+            hook: Endpoint(
+                methods={"POST": self.hook},
+                depth=DEPTH,
+                reads=False,
+                hooks=bool(self._signatures) or options.webhook_disable_auth,
+            ),
         }
 
     # -- events out
@@ -176,6 +181,7 @@ class Listening:
         elif exchange.session is not None:
             self._may_fire(exchange.session.token, tag, exchange.address)
         body = await exchange.understand(content)
+        exchange.request.drop_body()
         headers = {
             name.title(): text for name, text in exchange.headers.items() if name not in SECRET
         }
@@ -271,6 +277,11 @@ class EventStream:
         request.channel.keep_little(SLICE)
         request.registerProducer(self._outlet, True)
         self._outlet.give(b"retry: 400\n")
+
+    @property
+    def unread(self) -> int:
+        """Bytes that wait for the client."""
+        return self._outlet.unread
 
     def give(self, framed: bytes) -> None:
         """An event."""

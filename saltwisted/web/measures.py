@@ -20,13 +20,17 @@ from twisted.python.failure import Failure
 from twisted.web.resource import Resource
 from twisted.web.server import Request, Site
 
+from saltwisted.doors import METRICS
 from saltwisted.errors import PortError
+from saltwisted.transports.accepting import Few
+from saltwisted.turns import turns_of
+from saltwisted.web.channel import JudgedChannel
 from saltwisted.web.health import Live, Ready, ReadyPage
 from saltwisted.web.metrics import MetricsPage, Telemetry
 
-PLACES = 64
+PLACES = METRICS.memory_all // METRICS.memory
 """Connections at a time."""
-LIFE = 20.0
+LIFE = METRICS.holds
 """Seconds that a connection may last, with its one question and the answer."""
 
 
@@ -34,6 +38,14 @@ class Asked(Request):
     """The one request of a connection, without a body: a body ends the connection."""
 
     _ended = False
+
+    def parseCookies(self) -> None:
+        """Nobody looks at one."""
+
+    def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:
+        """What is behind a question mark asks for nothing here."""
+        path = path.partition(b"?")[0]
+        Request.requestReceived(self, command, path if path.count(b"/") < 3 else b"//", version)
 
     def process(self) -> None:
         """Answer it, and hang up then."""
@@ -64,7 +76,11 @@ class Asked(Request):
 
 
 class Pages(Site):
-    """A site that writes no log of its own and wakes up for no clock."""
+    """
+    A site that writes no log of its own and wakes up for no clock.
+
+    @ivar few: keeps the port from accepting too many connections at once.
+    """
 
     requestFactory = Asked
     displayTracebacks = False
@@ -72,6 +88,19 @@ class Pages(Site):
 
     def __init__(self, root: Resource, reactor: Any) -> None:
         Site.__init__(self, root, timeout=LIFE, reactor=reactor)
+        self._clock = reactor
+        self.few = Few(reactor)
+
+    def buildProtocol(self, addr: Any) -> Any:
+        """A channel that judges its input before it reads it."""
+        self.few.accepted()
+        channel: Any = JudgedChannel()
+        channel.factory = channel.site = self
+        channel.requestFactory = Asked
+        channel.timeOut = LIFE
+        channel.callLater = self._clock.callLater
+        channel.turns = turns_of(self._clock)
+        return channel
 
     def startFactory(self) -> None:
         """No log."""
@@ -147,10 +176,12 @@ class MeasuresPort:
         self._host, self._wanted = host, port
         self._telemetry = telemetry
         root = Resource()
-        root.putChild(b"metrics", MetricsPage(telemetry))
+        root.putChild(b"metrics", MetricsPage(telemetry, reactor))
         root.putChild(b"livez", Live())
         root.putChild(b"readyz", ReadyPage(ready))
-        self._places: Any = Places(Pages(root, reactor), reactor)
+        pages = Pages(root, reactor)
+        self._few = pages.few
+        self._places: Any = Places(pages, reactor)
         self._listening: Any = None
 
     def startService(self) -> None:
@@ -160,8 +191,8 @@ class MeasuresPort:
         @raises PortError: the named port is in use.
         """
         try:
-            self._listening = self._reactor.listenTCP(
-                self._wanted, self._places, interface=self._host
+            self._listening = self._few.watch(
+                self._reactor.listenTCP(self._wanted, self._places, interface=self._host)
             )
         except CannotListenError as error:
             reason = os.strerror(getattr(error.socketError, "errno", 0) or 0)
@@ -183,5 +214,6 @@ class MeasuresPort:
         """Answer no more."""
         self._telemetry.hide()
         self._places.hang_up_all()
+        self._few.forget()
         listening, self._listening = self._listening, None
         return succeed(None) if listening is None else maybeDeferred(listening.stopListening)

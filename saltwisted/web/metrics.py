@@ -29,6 +29,7 @@ from saltwisted.domain.metrics.families import (
 from saltwisted.domain.metrics.jobs import JobFigures, minions_total
 from saltwisted.transports.bus import EventBus, Fired
 from saltwisted.transports.deferreds import let_go
+from saltwisted.web.sending import CHUNK, Sending
 
 PIECE = 100
 """Samples that are written in one turn of the reactor: about a millisecond."""
@@ -175,9 +176,10 @@ class MetricsPage(Resource):
 
     log = Logger()
 
-    def __init__(self, telemetry: Telemetry) -> None:
+    def __init__(self, telemetry: Telemetry, clock: Any) -> None:
         Resource.__init__(self)
         self._telemetry = telemetry
+        self._clock = clock
 
     def render_GET(self, request: Request) -> Any:
         """The text, when it is written."""
@@ -189,8 +191,12 @@ class MetricsPage(Resource):
             if not gone:
                 request.setHeader(b"content-type", CONTENT_TYPE_LATEST.encode())
                 request.setHeader(b"content-length", b"%d" % len(text))
-                request.write(text)
-                request.finish()
+                if len(text) <= CHUNK:
+                    request.write(text)
+                    request.finish()
+                else:
+                    # Its client may not read: the text is in memory once for all
+                    Sending(self._clock, request, [text]).start()
 
         def failed(failure: Failure) -> None:
             if not gone:

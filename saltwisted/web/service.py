@@ -11,12 +11,13 @@ from typing import Any
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
-from twisted.protocols.tls import TLSMemoryBIOFactory
 
 from saltwisted.config.api import ApiOptions
 from saltwisted.errors import PortError
+from saltwisted.turns import turns_of
 from saltwisted.web.certificate import Certificate
 from saltwisted.web.exchange import Endpoint
+from saltwisted.web.handshakes import Handshakes
 from saltwisted.web.http import ApiFactory, ApiRequest
 from saltwisted.web.site import Site
 
@@ -62,6 +63,7 @@ class Api:
             lambda: int(options.max_request_body_size),
             counters,
             written,
+            site.may_send_more,
         )
 
     def offer(self, table: Callable[[bool], Mapping[str, Endpoint]]) -> None:
@@ -88,11 +90,11 @@ class Api:
         factory: Any = self.factory
         if self._certificate is not None:
             self._certificate.startService()
-            factory = TLSMemoryBIOFactory(self._certificate, False, factory)
-            factory.noisy = False
+            turns, few = turns_of(self._reactor), self.factory.few
+            factory = Handshakes(self._certificate, factory, turns, few)
         try:
-            self._listening = self._reactor.listenTCP(
-                options.port, factory, backlog=512, interface=options.host
+            self._listening = self.factory.few.watch(
+                self._reactor.listenTCP(options.port, factory, backlog=512, interface=options.host)
             )
         except CannotListenError as error:
             raise PortError(
@@ -124,6 +126,7 @@ class Api:
 
     async def _stop(self) -> None:
         listening, self._listening = self._listening, None
+        self.factory.few.forget()
         if self._certificate is not None:
             self._certificate.stopService()
         closed = maybeDeferred(listening.stopListening) if listening is not None else None

@@ -17,9 +17,7 @@ from typing import Any, Protocol
 from urllib.parse import parse_qsl, unquote_to_bytes, urlsplit
 
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.interfaces import IPushProducer
 from twisted.logger import Logger
-from zope.interface import implementer
 
 from saltwisted.config.api import ApiOptions
 from saltwisted.domain.api import accept, bodies
@@ -29,11 +27,13 @@ from saltwisted.domain.api.parcels import Unpacking
 from saltwisted.domain.api.pieces import NotJson, pieces, room_after
 from saltwisted.domain.api.problems import NO_RIGHT, Problem, page, problem_of
 from saltwisted.domain.eauth import Token
+from saltwisted.doors import HTTP
 from saltwisted.errors import DeniedError, RemoteError, StoreError
 from saltwisted.transports.deferreds import let_go
 from saltwisted.web.cookies import cookie_of
 from saltwisted.web.exchange import STREAMED, Answer, Endpoint, Exchange, Handler, Session
-from saltwisted.web.http import SERVER, ApiRequest
+from saltwisted.web.http import SERVER, STRANGER, ApiRequest
+from saltwisted.web.sending import CHUNK, Sending, Source, Streaming, Unread
 from saltwisted.web.turns import Turns
 from saltwisted.wire.msgpack import pack_bin
 
@@ -41,15 +41,12 @@ AT_ONCE = 1000
 """Requests that are being answered."""
 OF_ONE = 500
 """Of these from one address."""
-WITHOUT_SESSION = 65_536
-"""Bytes of a body that are read for somebody who has not said who he is."""
-CHUNK = 65_536
+MOST_PARTS = 100
+"""Slashes in a path: none of ours needs half as many."""
 YAML_VALUES = 50
 """Values that are written as YAML at once."""
 SHORT = 16_384
 """Bytes of a text that is compressed at once, in up to 0.6 ms."""
-STALLED = 60.0
-"""Seconds for which a client may read nothing of its answer."""
 HTML = "text/html;charset=utf-8"
 CORS_METHODS = ("GET", "POST")
 
@@ -120,13 +117,16 @@ class Site:
         self._options = options
         self._sessions = sessions
         self._counters = counters
-        self.endpoints = endpoints
+        self.endpoints: Mapping[str, Endpoint] = {}
+        self._words = 0
+        self.offer(endpoints)
         self._page_of = page_of
         self._bearers = bearers
         self._wrong = wrong
         self._now = now
         self._in_worker = in_worker
         self._turns = turns
+        self._unread = Unread(reactor)
         self._running: Counter[str] = Counter()
         self._answering: set[Deferred[None]] = set()
         self._stopping = False
@@ -135,6 +135,7 @@ class Site:
     def offer(self, endpoints: Mapping[str, Endpoint]) -> None:
         """Add these endpoints; existing names keep theirs."""
         self.endpoints = {**endpoints, **self.endpoints}
+        self._words = max(name.count("/") + 1 for name in self.endpoints)
 
     # -- requests
 
@@ -179,6 +180,9 @@ class Site:
         try:
             answer, form = await self._judge(exchange)
             if answer is STREAMED:
+                return
+            if answer.source is not None:
+                self._stream(request, exchange, answer, answer.source)
                 return
             if answer.content is not None:
                 content, content_type = [answer.content], answer.content_type
@@ -315,13 +319,15 @@ class Site:
         @raises Problem: C{404}, nobody's.
         """
         parts = []
+        shown = f"The path {exchange.path[:200]!r} was not found."
+        if exchange.path.count("/") > MOST_PARTS:
+            raise Problem(404, shown)
         for part in exchange.path.split("/"):
             if part:
                 try:
                     parts.append(unquote_to_bytes(part.encode("latin-1")).decode("utf-8"))
                 except UnicodeDecodeError:
                     raise Problem(404, "The path is not UTF-8") from None
-        shown = f"The path {exchange.path[:200]!r} was not found."
         if any(part in (".", "..") or "/" in part or "\0" in part for part in parts):
             raise Problem(404, shown)
         if parts[: len(self._prefix)] != self._prefix:
@@ -329,7 +335,7 @@ class Site:
         parts = parts[len(self._prefix) :]
         endpoint = None
         # A name may have several words, as webhook_url may
-        for length in range(len(parts), -1, -1):
+        for length in range(min(len(parts), self._words), -1, -1):
             endpoint = self.endpoints.get("/".join(parts[:length]))
             if endpoint is not None and (length or not parts):
                 exchange.parts = parts[length:]
@@ -377,7 +383,7 @@ class Site:
         ):
             self._counters["api:bad-token"] += 1
             return None
-        exchange.request.who = token.name
+        exchange.request.known(token.name)
         return Session(word=word, token=token, by_cookie=by_cookie, by_bearer=bearer)
 
     def _query(self, exchange: Exchange, endpoint: Endpoint) -> None:
@@ -400,10 +406,29 @@ class Site:
             raise Problem(404, f"There is no field {unknown[0][:100]!r} here; there are: {known}")
 
     async def _read(self, exchange: Exchange) -> bodies.Body:
-        content = exchange.request.content.read()
-        if exchange.session is None and len(content) > WITHOUT_SESSION:
-            raise Problem(413, f"Without a session a request may have {WITHOUT_SESSION} bytes")
-        return await exchange.understand(content)
+        request = exchange.request
+        content = request.content.read()
+        if exchange.session is None and len(content) > HTTP.request:
+            raise Problem(413, STRANGER)
+        try:
+            return await exchange.understand(content)
+        finally:
+            request.drop_body()
+
+    async def may_send_more(self, request: ApiRequest) -> bool:
+        """
+        Whether somebody whose head is here may send a body that is larger than a stranger's: he is
+        a user, or it is a hook whose sender is known by what he sends.
+        """
+        exchange = self._exchange(request)
+        allowed = self._options.authorized_ips
+        try:
+            endpoint = self._find(exchange)
+            if allowed and exchange.address not in allowed:
+                return False
+            return endpoint.hooks or await self._session(exchange) is not None
+        except (Problem, RemoteError, DeniedError, StoreError):
+            return False
 
     async def _understand(self, kind: str | None, content: bytes) -> bodies.Body:
         """
@@ -457,6 +482,34 @@ class Site:
         content: Collection[bytes],
     ) -> None:
         request.setResponseCode(status)
+        told = self._usual(exchange, content_type)
+        if is_compressed(content_type):
+            content = self._smaller(exchange, told, content)
+        size = sum(map(len, content))
+        self._heads(request, exchange, told)
+        request.setHeader(b"Content-Length", str(size).encode())
+        if size <= CHUNK or request.method == b"HEAD":
+            request.write(b"".join(content))
+            request.finish()
+            return
+        Sending(self._reactor, request, content, self._unread).start()
+
+    def _stream(
+        self, request: ApiRequest, exchange: Exchange, answer: Answer, source: Source
+    ) -> None:
+        """Send what is not in memory."""
+        request.setResponseCode(answer.status)
+        self._heads(request, exchange, self._usual(exchange, answer.content_type))
+        if source.size is not None:
+            request.setHeader(b"Content-Length", str(source.size).encode())
+        if request.method == b"HEAD":
+            source.close()
+            request.finish()
+            return
+        Streaming(self._reactor, request, source).start()
+
+    def _usual(self, exchange: Exchange, content_type: str) -> dict[str, str]:
+        """The headers of an answer of this type."""
         told = {
             "Server": SERVER.decode(),
             "Date": formatdate(self._now(), usegmt=True),
@@ -467,18 +520,14 @@ class Site:
         told.update(exchange.answer_headers)
         if is_compressed(content_type):
             told["Vary"] = ", ".join(filter(None, (told.get("Vary"), "Accept-Encoding")))
-            content = self._smaller(exchange, told, content)
+        return told
+
+    @staticmethod
+    def _heads(request: ApiRequest, exchange: Exchange, told: Mapping[str, str]) -> None:
         for name, text in told.items():
             request.setHeader(name.encode("latin-1"), clean(text))
         for cookie in exchange.cookies:
             request.responseHeaders.addRawHeader(b"Set-Cookie", clean(cookie))
-        size = sum(map(len, content))
-        request.setHeader(b"Content-Length", str(size).encode())
-        if size <= CHUNK or request.method == b"HEAD":
-            request.write(b"".join(content))
-            request.finish()
-            return
-        Sending(self._reactor, request, content).start()
 
     @staticmethod
     def _smaller(
@@ -491,60 +540,6 @@ class Site:
             return content
         told["Content-Encoding"] = "gzip"
         return [compressed(text)]
-
-
-@implementer(IPushProducer)
-class Sending:
-    """A large answer, sent as fast as the client reads it."""
-
-    def __init__(self, reactor: Any, request: Any, content: Collection[bytes]) -> None:
-        self._reactor = reactor
-        self._request = request
-        self._content = iter(content)
-        self._stalled: Any = None
-        self._paused = False
-
-    def start(self) -> None:
-        """Begin."""
-        self._stalled = self._reactor.callLater(STALLED, self._give_up)
-        self._request.registerProducer(self, True)
-        self._go()
-
-    def _go(self) -> None:
-        while not self._paused:
-            chunk: list[bytes] = []
-            size = 0
-            for piece in self._content:
-                chunk.append(piece)
-                size += len(piece)
-                if size >= CHUNK:
-                    break
-            if not chunk:
-                self.stopProducing()
-                self._request.unregisterProducer()
-                self._request.finish()
-                return
-            self._request.write(b"".join(chunk))
-
-    def pauseProducing(self) -> None:
-        """The client has enough for now."""
-        self._paused = True
-
-    def resumeProducing(self) -> None:
-        """The client has read what was sent."""
-        if self._stalled.active():
-            self._stalled.reset(STALLED)
-            self._paused = False
-            self._go()
-
-    def stopProducing(self) -> None:
-        """It is over, or nobody is there."""
-        self._paused = True
-        if self._stalled.active():
-            self._stalled.cancel()
-
-    def _give_up(self) -> None:
-        self._request.transport.abortConnection()
 
 
 def api_acl_allows(acl: Mapping[str, Any], username: Any, address: str) -> bool:

@@ -15,14 +15,19 @@ from collections.abc import Awaitable, Callable, Sequence
 from email.utils import formatdate
 from typing import Any
 
-from attrs import evolve
+from attrs import evolve, field, frozen
+from twisted.internet.defer import Deferred
 
 from saltwisted.config.api import ApiOptions
 from saltwisted.domain.api.compressing import compressed, is_compressed, takes_gzip
 from saltwisted.domain.api.problems import Problem
+from saltwisted.doors import STATIC
 from saltwisted.web.exchange import Answer, Endpoint, Exchange
+from saltwisted.web.sending import FileSource
 
-LARGEST = 64 * 1024 * 1024
+LARGEST = STATIC.request
+SMALL = 65_536
+"""Bytes of a file that is read at once; a larger one is sent as fast as its client reads it."""
 DEPTH = 20
 PAGE = "text/html;charset=utf-8"
 InThread = Callable[..., Awaitable[Any]]
@@ -68,44 +73,91 @@ class StaticFiles:
         return await self._give(exchange, self._options.static, exchange.parts)
 
     async def _give(self, exchange: Exchange, top: str, parts: Sequence[str]) -> Answer:
-        found = await self._in_thread(read, top, tuple(parts))
+        found = await self._opened(top, parts)
         if found is None:
             raise Problem(404, f"The path {exchange.path[:200]!r} was not found.")
-        content, modified = found
-        stamp = formatdate(modified, usegmt=True)
+        stamp = formatdate(found.modified, usegmt=True)
         exchange.answer_headers["Last-Modified"] = stamp
         if exchange.headers.get("if-modified-since") == stamp:
+            found.close()
             return Answer(status=304, content=b"")
         kind, encoding = mimetypes.guess_type(parts[-1] if parts else top)
         kind = kind if kind and not encoding else "application/octet-stream"
-        if is_compressed(kind) and takes_gzip(exchange.headers.get("accept-encoding")):
-            content = await self._in_thread(compressed, content)
+        gzip = is_compressed(kind) and takes_gzip(exchange.headers.get("accept-encoding"))
+        if gzip:
             exchange.answer_headers["Content-Encoding"] = "gzip"
+        if found.content is None:
+            source = FileSource(self._in_thread, found.descriptor, found.size, gzip)
+            return Answer(source=source, content_type=kind)
+        content = found.content
+        if gzip:
+            content = await self._in_thread(compressed, content)
         return Answer(content=content, content_type=kind)
 
+    async def _opened(self, top: str, parts: Sequence[str]) -> Opened | None:
+        """What L{opened} gives; it is closed if nobody waits for it any more."""
+        waiting: Deferred[Any] = Deferred()
 
-def read(top: str, parts: Sequence[str]) -> tuple[bytes, float] | None:
+        async def open_it() -> Any:
+            return await self._in_thread(opened, top, tuple(parts))
+
+        def pass_on(result: Any) -> None:
+            if not waiting.called:
+                waiting.callback(result)
+            elif isinstance(result, Opened):
+                result.close()
+
+        Deferred.fromCoroutine(open_it()).addBoth(pass_on)  # type: ignore[unused-awaitable]
+        found: Opened | None = await waiting
+        return found
+
+
+@frozen
+class Opened:
     """
-    A file and its time of modification; C{None} if it is not served. Blocks.
+    A file that is served.
+
+    @ivar modified: when it was written last.
+    @ivar content: all of it, if it is small; else it is open.
+    """
+
+    modified: float
+    size: int
+    content: bytes | None = field(repr=False)
+    descriptor: int = -1
+
+    def close(self) -> None:
+        """It is not wanted."""
+        if self.content is None:
+            os.close(self.descriptor)
+
+
+def opened(top: str, parts: Sequence[str]) -> Opened | None:
+    """
+    A file, read if it is small; C{None} if it is not served. Blocks.
 
     @param top: the file itself, or a directory above it.
     """
     if any(part in ("", ".", "..") or "/" in part or "\0" in part for part in parts):
         return None
-    place = os.path.realpath(top)
-    path = os.path.realpath(os.path.join(place, *parts))
-    if parts and not path.startswith(place.rstrip("/") + "/"):
-        return None
+    descriptor = -1
     try:
-        with open(path, "rb", opener=_open) as file:
-            state = os.fstat(file.fileno())
-            if not stat.S_ISREG(state.st_mode) or state.st_size > LARGEST:
-                return None
-            return file.read(LARGEST), state.st_mtime
+        place = os.path.realpath(top)
+        path = os.path.realpath(os.path.join(place, *parts))
+        if parts and not path.startswith(place.rstrip("/") + "/"):
+            return None
+        # Without waiting for whoever writes into a pipe
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        state = os.fstat(descriptor)
+        if not stat.S_ISREG(state.st_mode) or state.st_size > LARGEST:
+            return None
+        if state.st_size > SMALL:
+            large, descriptor = descriptor, -1
+            return Opened(state.st_mtime, state.st_size, None, large)
+        content = os.read(descriptor, SMALL)
+        return Opened(state.st_mtime, len(content), content)
     except (OSError, ValueError):
         return None
-
-
-def _open(path: str, flags: int) -> int:
-    """Without waiting for whoever writes into a pipe."""
-    return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)

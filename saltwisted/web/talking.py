@@ -20,6 +20,7 @@ from saltwisted.domain.api.formatted import SaltInfo
 from saltwisted.domain.api.frames import document_frame, event_frame
 from saltwisted.domain.api.watching import Eyes
 from saltwisted.transports.bus import Fired
+from saltwisted.turns import turns_of
 from saltwisted.web.events import SLICE as BUFFER
 from saltwisted.web.events import Hub, Listener, Outlet
 from saltwisted.web.http import SERVER
@@ -126,6 +127,7 @@ class Talk:
         counters: Counter[str],
     ) -> None:
         self._reactor = reactor
+        self._turns = turns_of(reactor)
         self._request = request
         self._channel = request.channel
         self._hub = hub
@@ -175,7 +177,7 @@ class Talk:
         if "read" not in self._calls:
             # No more until this is read
             self._channel.transport.pauseProducing()
-            self._later("read", 0, self._read)
+            self._soon("read", self._read)
 
     def _read(self) -> None:
         data = bytes(self._input[:SLICE])
@@ -190,7 +192,7 @@ class Talk:
         if self._over:
             return
         if self._input and not self._deaf:
-            self._later("read", 0, self._read)
+            self._soon("read", self._read)
         else:
             self._channel.transport.resumeProducing()
 
@@ -215,6 +217,11 @@ class Talk:
         if not self._over:
             self._outlet.give(data)
 
+    @property
+    def unread(self) -> int:
+        """Bytes that wait for the client."""
+        return self._outlet.unread
+
     def give(self, framed: bytes) -> None:
         """Send an event, or its replacement."""
         if self._ready and not self._closing:
@@ -225,7 +232,11 @@ class Talk:
         if self._info is None or not self._ready or self._closing:
             return
         if self._info.heard(event.tag, event.data) and "tell" not in self._calls:
-            self._later("tell", PAUSE, self._tell)
+            self._later("tell", PAUSE, self._tell_soon)
+
+    def _tell_soon(self) -> None:
+        # However many clients are told, they share the turns of the reactor
+        self._soon("tell", self._tell)
 
     def _tell(self) -> None:
         if self._info is not None and not self._closing:
@@ -285,11 +296,15 @@ class Talk:
         self._speaker.connectionLost(result)
 
     def _later(self, name: str, seconds: float, function: Callable[[], None]) -> None:
-        def call() -> None:
-            del self._calls[name]
-            function()
+        self._calls[name] = self._reactor.callLater(seconds, self._call, name, function)
 
-        self._calls[name] = self._reactor.callLater(seconds, call)
+    def _soon(self, name: str, function: Callable[[], None]) -> None:
+        """In a turn that all who have something to do share."""
+        self._calls[name] = self._turns.later(lambda: self._call(name, function))
+
+    def _call(self, name: str, function: Callable[[], None]) -> None:
+        del self._calls[name]
+        function()
 
 
 def _speaker(reactor: Any) -> Speaker:

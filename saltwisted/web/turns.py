@@ -1,5 +1,5 @@
 """
-Long work of requests, in short turns of the reactor that they share.
+Long work of requests, in short turns of the reactor that they share with all others.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from typing import Any, TypeVar
 from twisted.internet.defer import CancelledError
 from twisted.internet.task import Cooperator
 
+from saltwisted.turns import turns_of
+
 T = TypeVar("T")
 
 PORTION = 0.002
-"""Seconds of the reactor thread's CPU in one turn, for all requests together."""
+"""Seconds of the reactor thread's CPU in one turn at most, for all requests together."""
 FIRST = 4
 """Steps that are done at once: most work is no longer, and need not wait for a turn."""
 
@@ -23,9 +25,11 @@ class Turns:
     """However many requests have long work, minions wait for only one portion of it."""
 
     def __init__(self, reactor: Any) -> None:
+        turns = turns_of(reactor)
+        later: Any = turns.later
         self._cooperator = Cooperator(
-            terminationPredicateFactory=_portion,
-            scheduler=lambda work: reactor.callLater(0.0001, work),
+            terminationPredicateFactory=lambda: _portion(turns.left(PORTION)),
+            scheduler=later,
             started=True,
         )
 
@@ -52,6 +56,6 @@ class Turns:
         return made
 
 
-def _portion() -> Callable[[], bool]:
-    until = thread_time() + PORTION
+def _portion(seconds: float) -> Callable[[], bool]:
+    until = thread_time() + seconds
     return lambda: thread_time() > until

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cli.batch import Plan, batch_size
+from saltwisted.cli.batch import Plan
+from saltwisted.domain.batches import batch_size, whole
 from tests.cli.support import CommandTestCase
 from tests.cli.test_salt import job
 
@@ -27,8 +28,11 @@ class SizeTests(SynchronousTestCase):
 
     def test_nonsense(self) -> None:
         """Anything else is refused."""
-        for text in ("x", "%", "1.5", ""):
+        endless = ("inf%", "-inf%", "nan%", "1e400%", float("inf"), float("nan"), "inf", "9" * 5000)
+        for text in ("x", "%", "1.5", "", None, [], *endless):
             self.assertRaises(ValueError, batch_size, text, 10)
+            self.assertRaises(ValueError, whole, text)
+        self.assertEqual(batch_size("1e300%", 10), int(1e299))
 
 
 class PlanTests(SynchronousTestCase):

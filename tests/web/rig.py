@@ -50,10 +50,27 @@ def replies(data: bytes) -> list[Reply]:
             name, _, value = line.partition(": ")
             headers.setdefault(name.lower(), []).append(value)
         status = int(first.split()[1])
-        size = int(headers["content-length"][0]) if "content-length" in headers else 0
-        found.append(Reply(status, headers, rest[:size]))
-        data = rest[size:]
+        if headers.get("transfer-encoding") == ["chunked"]:
+            content, data = of_chunks(rest)
+        else:
+            size = int(headers["content-length"][0]) if "content-length" in headers else 0
+            content, data = rest[:size], rest[size:]
+        found.append(Reply(status, headers, content))
     return found
+
+
+def of_chunks(data: bytes) -> tuple[bytes, bytes]:
+    """A body in chunks, and what follows it."""
+    content = b""
+    while True:
+        first, _, data = data.partition(b"\r\n")
+        if not first:
+            # It is not at its end
+            return content, b""
+        size = int(first, 16)
+        content, data = content + data[:size], data[size + 2 :]
+        if not size:
+            return content, data
 
 
 class Connection:

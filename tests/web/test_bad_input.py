@@ -147,6 +147,23 @@ class BodyTests(SynchronousTestCase):
         self.assertEqual(self.status(b"x", "image/png"), 406)
         self.assertEqual(self.api.rig.counters["api:failed"], 0)
 
+    def test_endless(self) -> None:
+        """A number without an end is 400 wherever one is expected, and nobody's error."""
+        for chunk in (
+            '"client": "local_batch", "batch": "inf%"',
+            '"client": "local_batch", "batch": 1e400',
+            '"client": "local_batch", "batch": NaN',
+            '"client": "local_subset", "subset": 1e400',
+            '"client": "local_subset", "sub": -1e400',
+            '"client": "local", "timeout": 1e400',
+            '"client": "local", "gather_job_timeout": NaN',
+            '"client": "runner", "timeout": 1e400',
+        ):
+            body = f'[{{"tgt": "*", "fun": "test.ping", {chunk}}}]'.encode()
+            self.assertEqual(self.status(body, "application/json"), 400, chunk)
+        self.assertEqual(self.api.rig.counters["api:failed"], 0)
+        self.assertEqual(self.flushLoggedErrors(), [])
+
     def test_bombs(self) -> None:
         """T-YAML-1: a YAML whose anchors repeat one another is refused before it is walked."""
         lines = ["client: runner", "fun: test.arg", "a: &a [x,x,x,x,x,x,x,x,x,x]"]
@@ -255,6 +272,7 @@ class ConnectionTests(SynchronousTestCase):
         """Requests sent without waiting are answered in their order."""
         connection = self.api.open("GET", "/")
         connection.send(b"GET /nowhere HTTP/1.1\r\n\r\nGET /login HTTP/1.1\r\n\r\n")
+        self.api.wait(0.1)
         self.assertEqual([reply.status for reply in connection.replies], [200, 404, 200])
 
     def test_junk(self) -> None:

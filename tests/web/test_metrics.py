@@ -329,7 +329,7 @@ class PortTests(Told):
             protocol.dataReceived(b"GET /livez HTTP/1.1\r\nHost: x\r\n" + more + b"\r\n")
             protocol.dataReceived(b"10000\r\n" + b"x" * 0x10000)
             self.assertTrue(transport.disconnecting, more)
-            requests = protocol.wrappedProtocol._channel.requests
+            requests = protocol.wrappedProtocol.requests
             kept = [r.content.getvalue() for r in requests if isinstance(r, Asked)]
             self.assertNotIn(b"x", b"".join(kept), more)
             protocol.connectionLost(connectionDone)

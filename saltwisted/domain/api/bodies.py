@@ -28,12 +28,19 @@ WORDS = 16_384
 """Characters of a form's arguments that are read as YAML."""
 VALUES = 200_000
 """Values in a body, each counted as often as it is reached."""
+KEYS = 1000
+"""
+Keys of one map that are no text. Python finds numbers slowly that were chosen for it, and the map
+is made anew wherever it is sent.
+"""
 DEPTH = 100
 """Levels of a body."""
 AT_ONCE = 16_384
 """Bytes of a body that are read at once: a millisecond, if it is full of brackets."""
 YAML_AT_ONCE = 2048
 """The same of YAML, and of a form's arguments; they take a hundred times as long as JSON does."""
+MSGPACK_AT_ONCE = 4096
+"""The same of msgpack, which may be full of containers, and of keys that collide."""
 LOWSTATES = 1000
 """Chunks of low state in a request."""
 FORM = "application/x-www-form-urlencoded"
@@ -77,7 +84,7 @@ def is_long(content_type: str | None, content: bytes) -> bool:
     reader = _READERS.get(media_type(content_type))
     if reader is None:
         return False
-    return len(content) > (YAML_AT_ONCE if reader in (_yaml, _form) else AT_ONCE)
+    return len(content) > _AT_ONCE.get(reader, AT_ONCE)
 
 
 def yaml_text(value: Any) -> bytes:
@@ -110,6 +117,8 @@ def measure(value: Any) -> None:
         below: list[Any] = []
         for each in level:
             if isinstance(each, Mapping):
+                if len(each) > KEYS and sum(type(key) is not str for key in each) > KEYS:
+                    raise Problem(400, f"A map may have {KEYS} keys that are no text")
                 below.extend(each.values())
             elif isinstance(each, (list, tuple, set)):
                 below.extend(each)
@@ -191,6 +200,13 @@ _READERS: Mapping[str, Callable[[bytes], tuple[Any, str]]] = {
     "text/plain": _plain,
     "application/x-msgpack": _msgpack,
     "application/msgpack": _msgpack,
+}
+
+
+_AT_ONCE: Mapping[Any, int] = {
+    _yaml: YAML_AT_ONCE,
+    _form: YAML_AT_ONCE,
+    _msgpack: MSGPACK_AT_ONCE,
 }
 
 

@@ -6,6 +6,7 @@ CherryPy's tool with its own settings.
 from __future__ import annotations
 
 import zlib
+from typing import Any
 
 from saltwisted.domain.api.accept import qualities
 from saltwisted.domain.api.problems import Problem
@@ -40,7 +41,12 @@ def takes_gzip(header: str | None) -> bool:
     return False
 
 
+def compressing() -> Any:
+    """What compresses part by part."""
+    return zlib.compressobj(LEVEL, zlib.DEFLATED, GZIP)
+
+
 def compressed(content: bytes) -> bytes:
     """In the format of gzip; up to 40 ms a megabyte."""
-    packing = zlib.compressobj(LEVEL, zlib.DEFLATED, GZIP)
-    return packing.compress(content) + packing.flush()
+    packing = compressing()
+    return bytes(packing.compress(content) + packing.flush())

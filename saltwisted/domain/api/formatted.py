@@ -23,6 +23,7 @@ class SaltInfo:
     def __init__(self) -> None:
         self._jobs = _Kept()
         self._minions = _Kept()
+        self._missing: dict[str, int] = {}
         self._changed: dict[str, None] = {}
 
     def heard(self, tag: str, data: Mapping[str, Any]) -> bool:
@@ -60,36 +61,54 @@ class SaltInfo:
         jid, minions = data.get("jid"), data.get("minions")
         if not isinstance(jid, str) or not isinstance(minions, (list, tuple)):
             return
+        named: dict[str, Any] = {str(each): {"success": False} for each in minions}
         job = {
             "jid": jid,
             "start_time": data.get("_stamp"),
-            "minions": {str(each): {"success": False} for each in minions},
+            "minions": named,
             "fun": data.get("fun"),
             "tgt": data.get("tgt"),
             "tgt_type": data.get("tgt_type"),
             "state": "running",
         }
         self._jobs.put(jid, job)
+        self._missing[jid] = len(named)
+        self._forget()
         self._changed["jobs"] = None
         if data.get("fun") == "grains.items":
             self._minions = _Kept()
 
     def _returned(self, jid: str, minion: str, data: Mapping[str, Any]) -> None:
-        job = self._jobs.get(jid) or {}
-        minions = job.setdefault("minions", {})
-        minions[minion] = {
+        job = self._jobs.get(jid)
+        if job is None:
+            job = {"minions": {}}
+            self._jobs.put(jid, job)
+            self._missing[jid] = 0
+        minions = job["minions"]
+        before = minions.get(minion)
+        after = minions[minion] = {
             "success": bool(data.get("success")),
             "return": data.get("return"),
             "retcode": data.get("retcode"),
         }
-        if all(each.get("success") for each in minions.values()):
+        # A job of thousands of minions has thousands of returns: each is looked at alone
+        missing = self._missing[jid] + (not after["success"])
+        missing -= before is not None and not before["success"]
+        self._missing[jid] = missing
+        if not missing:
             job["state"] = "complete"
-        self._jobs.put(jid, job)
+        self._jobs.grow(jid, job, weight(after) - (weight(before) if before else -len(minion)))
+        self._forget()
         self._changed["jobs"] = None
         if data.get("fun") == "grains.items":
             known = self._minions.get(minion) or {}
             self._minions.put(minion, {**known, "grains": data.get("return")})
             self._changed["minions"] = None
+
+    def _forget(self) -> None:
+        """Of jobs that are dropped, how many are missing is dropped, too."""
+        if len(self._missing) > 2 * len(self._jobs) + 8:
+            self._missing = {jid: self._missing[jid] for jid, _ in self._jobs.items()}
 
     def _key(self, data: Mapping[str, Any]) -> None:
         minion = data.get("id")
@@ -121,6 +140,9 @@ class _Kept:
         self._weights: dict[str, int] = {}
         self._total = 0
 
+    def __len__(self) -> int:
+        return len(self._entries)
+
     def get(self, name: str) -> dict[str, Any] | None:
         return self._entries.get(name)
 
@@ -128,8 +150,17 @@ class _Kept:
         return list(self._entries.items())
 
     def put(self, name: str, entry: dict[str, Any]) -> None:
-        self._total += weight(entry) - self._weights.pop(name, 0)
-        self._weights[name] = weight(entry)
+        """A new entry, or the present one anew."""
+        self.grow(name, entry, weight(entry) - self._weights.get(name, 0))
+
+    def grow(self, name: str, entry: dict[str, Any], by: int) -> None:
+        """
+        An entry is the newest.
+
+        @param by: how much heavier it has become.
+        """
+        self._total += by
+        self._weights[name] = self._weights.pop(name, 0) + by
         self._entries.pop(name, None)
         self._entries[name] = entry
         while self._total > MOST and len(self._entries) > 1:

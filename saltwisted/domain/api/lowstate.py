@@ -6,7 +6,6 @@ it calls.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -207,18 +206,6 @@ def _for_master(client: str, chunk: Mapping[str, Any], proof: Mapping[str, Any])
         full=bool(chunk.get("full_return")),
         timeout=_seconds(chunk.get("timeout")),
     )
-
-
-def batch_size(size: Any, minions: int) -> int:
-    """
-    How many run at once: a number, or a share of C{minions} in percent; at least one.
-
-    @raises ValueError: it is neither.
-    """
-    if isinstance(size, str) and "%" in size:
-        share = float(size.strip("%")) / 100 * minions
-        return max(1, math.ceil(share)) if share < 1 else int(share)
-    return max(1, int(size))
 
 
 # -- how results are shown

@@ -17,6 +17,8 @@ from saltwisted.errors import RemoteError
 
 LONGEST_NAME = 64
 """Characters of a name that is compared with others; comparing longer ones takes long."""
+MOST = 2.0**64
+"""No number is as large: a sum of two could be no number any more."""
 SHOWN = 100
 """Characters of a wrong word that are repeated to its sender."""
 
@@ -42,7 +44,8 @@ def is_seconds(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    """Infinity and what is no number at all are of the type of numbers, too: they are refused."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and -MOST < value < MOST
 
 
 def _is_list(value: Any) -> bool:

@@ -209,7 +209,7 @@ def _positive(limit: Any) -> int | None:
         return None
     try:
         number = int(limit)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = 0
     if number < 1:
         raise ValueError(f"limit must be a number from 1, not {str(limit)[:50]!r}")

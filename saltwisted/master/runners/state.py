@@ -207,7 +207,7 @@ async def _wish(run: Run, jid: Any, do: str, state_id: Any, duration: Any = None
     """
     try:
         seconds = int(duration) if duration else None
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         message = f"duration must be a number of seconds, not {duration!r}"
         raise RemoteError("SaltInvocationError", message) from error
     wish = {"do": do, "id": None if state_id is None else str(state_id), "seconds": seconds}
