@@ -220,7 +220,7 @@ GIT = Door(
     name="git",
     title="git remotes of gitfs and git_pillar, and what is in their repositories",
     who="who may push to one of them, and whoever answers in its place",
-    opened=("worker/git/program.py:start",),
+    opened=("saltwisted/worker/git/program.py:start",),
     # One fetch; processes receive it, and the option is gitfs_max_size
     request=8192 * MIB,
     # Of directories that libgit2 reads here; those of more than a mebibyte are read by a worker
