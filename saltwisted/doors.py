@@ -49,7 +49,34 @@ class Door(NamedTuple):
     beyond: str
 
 
-# Rows are added below, one for each door, as its limits are settled.
+REQUESTS_ZMQ = Door(
+    name="requests-zeromq",
+    title="4506, ZeroMQ",
+    who="anyone; what a request may do is decided after it is opened",
+    opened=("transports/zeromq/router.py:_bind",),
+    request=128 * MIB,
+    per_kib=1000,
+    per_request=200,
+    turn=5,
+    memory=128 * MIB,
+    memory_all=640 * MIB,
+    holds=60,
+    beyond="hung up on, the slowest first; strangers share a third of what is unfinished",
+)
+PUBLICATIONS_ZMQ = Door(
+    name="publications-zeromq",
+    title="4505, ZeroMQ",
+    who="anyone; a publication can be read by those only who have a key",
+    opened=("transports/zeromq/publisher.py:listen",),
+    request=1 * KIB,
+    per_kib=1000,
+    per_request=200,
+    turn=5,
+    memory=8 * KIB,
+    memory_all=32 * MIB,
+    holds=60,
+    beyond="hung up on",
+)
 
-DOORS: dict[str, Door] = {}
+DOORS: dict[str, Door] = {row.name: row for row in (REQUESTS_ZMQ, PUBLICATIONS_ZMQ)}
 """All doors, by name."""
