@@ -78,5 +78,54 @@ PUBLICATIONS_ZMQ = Door(
     beyond="hung up on",
 )
 
-DOORS: dict[str, Door] = {row.name: row for row in (REQUESTS_ZMQ, PUBLICATIONS_ZMQ)}
+REQUESTS_TCP = Door(
+    name="requests-tcp",
+    title="4506, TCP",
+    who="anyone; what a request may do is decided after it is opened",
+    opened=("transports/tcp/framed.py:bind",),
+    request=128 * MIB,
+    per_kib=1000,
+    per_request=200,
+    turn=5,
+    memory=256 * MIB,
+    memory_all=640 * MIB,
+    holds=60,
+    beyond="hung up on, the slowest first; strangers share a third of what is unfinished",
+)
+REQUESTS_TLS = REQUESTS_TCP._replace(
+    name="requests-tls",
+    title="4506, TLS",
+    who="with `cert_reqs`, whose certificate is of an authority that the master trusts",
+)
+PUBLICATIONS_TCP = Door(
+    name="publications-tcp",
+    title="4505, TCP",
+    who="anyone; a publication can be read by those only who have a key",
+    opened=("transports/tcp/framed.py:bind",),
+    request=64 * KIB,
+    per_kib=1000,
+    per_request=200,
+    turn=5,
+    memory=256 * KIB,
+    memory_all=32 * MIB,
+    holds=60,
+    beyond="hung up on",
+)
+PUBLICATIONS_TLS = PUBLICATIONS_TCP._replace(
+    name="publications-tls",
+    title="4505, TLS",
+    who="with `cert_reqs`, whose certificate is of an authority that the master trusts",
+)
+
+DOORS: dict[str, Door] = {
+    row.name: row
+    for row in (
+        REQUESTS_ZMQ,
+        PUBLICATIONS_ZMQ,
+        REQUESTS_TCP,
+        REQUESTS_TLS,
+        PUBLICATIONS_TCP,
+        PUBLICATIONS_TLS,
+    )
+}
 """All doors, by name."""

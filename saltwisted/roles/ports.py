@@ -102,7 +102,11 @@ class TcpPorts(Ports):
     """The ports of C{transport: tcp}."""
 
     def __init__(
-        self, reactor: Any, config: MasterConfig, requests: Requests, announced: Announced,
+        self,
+        reactor: Any,
+        config: MasterConfig,
+        requests: Requests,
+        announced: Announced,
         known: Known,
     ) -> None:
         """
@@ -129,7 +133,6 @@ class TcpPorts(Ports):
             hwm=int(config.pub_hwm),
             broadcast=BROADCAST,
             who=announced.who,
-            known=known,
         )
 
 

@@ -10,6 +10,7 @@ long as there is room.
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Callable, Container
 from typing import Any
 
@@ -169,3 +170,11 @@ class Room:
 def _slowest(among: list[Unfinished], now: float) -> Unfinished | None:
     """The one that grows slowest; of those that do not grow at all, the largest."""
     return min(among, key=lambda one: (one.speed(now), -one.size), default=None)
+
+
+def half_of_descriptors() -> int:
+    """
+    How many connections a port may have: half of what this process may, less what it needs itself.
+    """
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return 1 << 60 if limit < 0 else max(16, (limit - 256) // 2)

@@ -14,7 +14,6 @@ connected, and no look is needed while nobody sends.
 from __future__ import annotations
 
 import os
-import resource
 import select
 import socket
 import struct
@@ -27,7 +26,7 @@ import zmq
 from twisted.internet.interfaces import IDelayedCall, IReadDescriptor
 from zope.interface import implementer
 
-from saltwisted.transports.unfinished import Room, Unfinished
+from saltwisted.transports.unfinished import Room, Unfinished, half_of_descriptors
 
 LOOKS = 0.2
 """Seconds between two looks while there is little that is unfinished."""
@@ -149,7 +148,7 @@ class Peers:
         self.ended = ended
         self._is_paused = is_paused
         self._memory = memory
-        self._connections = connections or _half_of_descriptors()
+        self._connections = connections or half_of_descriptors()
         self._epoll: Any = None
         self._peers: dict[int, Peer] = {}
         self._silent: dict[Peer, None] = {}
@@ -208,6 +207,9 @@ class Peers:
             if not peer.brought:
                 self._silent.pop(peer, None)
             peer.brought += size
+            if peer.size:
+                # What was counted has become whole. Nothing else may tell: all of it has come
+                self._examine(peer)
         return peer
 
     def hang_up(self, peer: Peer, why: str) -> None:
@@ -284,19 +286,16 @@ class Peers:
 
     def _look(self) -> None:
         self._look_at = None
-        if self._is_paused():
-            self._room.excuse()
         moved = self._epoll.poll(0, AT_ONCE)
         for descriptor, _ in moved:
             peer = self._peers.get(descriptor)
             if peer is not None:
                 self._examine(peer)
-        for large in self._room.large:
-            # Of its end we hear nothing
-            if isinstance(large, Peer) and not self._is_there(large):
-                self._leave(large)
+        if self._is_paused():
+            # Nobody's message is fetched, however whole it is
+            self._room.excuse()
         self._weigh()
-        self._room.end_slow()
+        self._tidy()
         if len(moved) == AT_ONCE:
             self._look_at = self._reactor.callLater(0, self._look)
         elif self._room.size >= MUCH:
@@ -305,6 +304,14 @@ class Peers:
             self._look_at = self._reactor.callLater(LOOKS, self._look)
         else:
             self._listen()
+
+    def _tidy(self) -> None:
+        """Those with a large message that have gone, or do not go on."""
+        for large in self._room.large:
+            # Of its end we hear nothing
+            if isinstance(large, Peer) and not self._is_there(large):
+                self._leave(large)
+        self._room.end_slow()
 
     def _is_there(self, peer: Peer) -> bool:
         one = _borrow(peer.descriptor, peer.family)
@@ -392,6 +399,9 @@ class Peers:
         if self._room.size < MUCH:
             # What this process grows by between attacks is nobody's
             self._resident = self._memory()
+        if self._is_paused():
+            self._room.excuse()
+        self._tidy()
         now = self._reactor.seconds()
         count = max(ROUND, int(len(self._round) * ROUNDS / UNREADING) + 1)
         for _ in range(min(count, len(self._round))):
@@ -429,9 +439,3 @@ def _borrow(descriptor: int, family: int = -1) -> socket.socket | None:
 def _host(address: tuple[Any, ...]) -> str:
     """The address alone; IPv4 that is mapped into IPv6 comes out as IPv4."""
     return str(address[0]).removeprefix("::ffff:").partition("%")[0]
-
-
-def _half_of_descriptors() -> int:
-    """Each minion has a connection to either port, and this process needs some for itself."""
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return 1 << 60 if limit < 0 else max(16, (limit - 256) // 2)

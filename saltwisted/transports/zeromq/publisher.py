@@ -245,4 +245,3 @@ class PubServer:
 
 
 _PubServer: type[IPublishServer] = PubServer  # mypy compares them
-
