@@ -99,6 +99,10 @@ class FrameReader:
             frames.append(frame)
         return frames
 
+    def drop(self) -> None:
+        """Forget what is not whole: nothing more will come."""
+        self._buffer, self._walker, self._passed = bytearray(), _walker(), 0
+
     def add(self, data: bytes) -> None:
         """Keep what arrived."""
         self._walker.feed(data)

@@ -187,6 +187,7 @@ class Framed(Protocol):
     def abort(self) -> None:
         """End it at once."""
         self._ends = True
+        self._reader.drop()
         if not self.gone and self.transport is not None:
             self.transport.abortConnection()
 
@@ -198,6 +199,7 @@ class Framed(Protocol):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """It has ended."""
         self.gone = True
+        self._reader.drop()
         self._time_no_more()
         Framed.handshakeCompleted(self)
         waiting, self._goes_on = self._goes_on, None
