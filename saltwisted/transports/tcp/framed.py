@@ -122,7 +122,7 @@ class Framed(Protocol):
     def _serve(self) -> None:
         """Take frames, in this turn and as many others as it needs."""
         self._goes_on = None
-        until = thread_time() + self._turns.left(TURN)
+        until = 0.0
         while self.takes:
             try:
                 frame = self._reader.take()
@@ -133,9 +133,13 @@ class Framed(Protocol):
                 break
             self._time_no_more()
             self.frame(frame)
-            if self._reader.unread and thread_time() > until:
-                self._go_on_later()
-                return
+            if self._reader.unread:
+                # Most often there is one frame, and no need to look at a clock
+                if not until:
+                    until = thread_time() + self._turns.left(TURN)
+                elif thread_time() > until:
+                    self._go_on_later()
+                    return
         self.served()
 
     def _go_on_later(self) -> None:

@@ -98,9 +98,9 @@ class _Asking(Framed):
 
     def _count(self) -> None:
         """Somebody may be hung up on for it, and it may be this client."""
-        if self._begun is not None:
-            unread = 0 if self.gone or self._ends else self._reader.unread
-            self._server.room.set(self._begun, COPIES * unread)
+        begun, unread = self._begun, self._reader.unread
+        if begun is not None and (unread or begun.size):
+            self._server.room.set(begun, COPIES * unread)
 
     def connectionMade(self) -> None:
         """Listen to how much it reads of its answers."""
@@ -144,10 +144,10 @@ class _Asking(Framed):
 
     def served(self) -> None:
         super().served()
-        self._count()
         self._flow()
 
     def flow(self) -> None:
+        self._count()
         self._flow()
 
     def _flow(self) -> None:

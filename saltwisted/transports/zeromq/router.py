@@ -186,9 +186,13 @@ class RouterServer:
 
     def _brought(self, message: list[Any]) -> None:
         """Account for a message by the connection that it came by."""
-        if self._peers is not None:
-            size = sum(wire_size(len(part)) for part in message[1:])
-            self._peers.brought(source_of(message[-1]), size)
+        peers = self._peers
+        if peers is not None:
+            last = message[-1]
+            size = wire_size(len(last))
+            for part in message[1:-1]:
+                size += wire_size(len(part))
+            peers.brought(source_of(last), size)
 
     def _overlong(self, frame: Any) -> None:
         """Who sends so many parts is no client of Salt's."""
