@@ -31,11 +31,13 @@ class Frame:
     @ivar head: text guessed; C{mid} pairs a reply with its request.
     @ivar body: raw: a map with bytes as keys, or bytes; C{None} if there is a C{view}.
     @ivar view: of a large one: the body as msgpack, which is not decoded.
+    @ivar size: bytes of all of it.
     """
 
     head: dict[Any, Any]
     body: Any = field(repr=False)
     view: memoryview | None = field(default=None, repr=False)
+    size: int = field(default=0, eq=False)
 
     @property
     def packed(self) -> bytes:
@@ -159,7 +161,7 @@ class FrameReader:
             head = {}
         if head.__class__ is not dict:
             raise WireError("frame head")
-        return Frame(head, value[b"body"])
+        return Frame(head, value[b"body"], None, len(data))
 
 
 def _walker() -> Unpacker:
@@ -199,4 +201,4 @@ def _headed(head: memoryview, body: memoryview) -> Frame | None:
     found = guess(unpack_raw(bytes(head)))
     if found is None:
         found = {}
-    return Frame(found, None, body) if found.__class__ is dict else None
+    return Frame(found, None, body, len(body)) if found.__class__ is dict else None

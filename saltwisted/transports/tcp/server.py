@@ -28,7 +28,7 @@ from saltwisted.wire.frames import Frame, wrap_frame
 MAX_REQUEST = DOOR.request
 MOST_HELD = 256 * 1024 * 1024
 """
-Bytes of large requests that are whole and unanswered at once; above that nothing more is begun or
+Bytes of requests that are whole and unanswered at once; above that nothing more is begun or
 read. What is on its way in comes on top of it.
 """
 Handler = Callable[[bytes | memoryview, str, Callable[[bytes], None]], None]
@@ -118,7 +118,7 @@ class _Asking(Framed):
     def frame(self, frame: Frame) -> None:
         self._server._listening.spoke(self)
         self._waiting.append(frame)
-        self._server.held += _size(frame)
+        self._server.held += frame.size
         self._begin()
 
     def _begin(self) -> None:
@@ -129,7 +129,7 @@ class _Asking(Framed):
                 server._held.add(self)
                 break
             frame = self._waiting.popleft()
-            size = _size(frame)
+            size = frame.size
             self._open += 1
             server.unanswered += 1
             server.begun += size
@@ -200,17 +200,12 @@ class _Asking(Framed):
         super().connectionLost(reason)
         self._count()
         self._server._listening.left(self)
-        self._server.held -= sum(map(_size, self._waiting))
+        self._server.held -= sum(one.size for one in self._waiting)
         self._waiting.clear()
         self._server._clients.discard(self)
         self._server._held.discard(self)
         self._server._unheard.discard(self)
         self._server._let_go_on()
-
-
-def _size(frame: Frame) -> int:
-    """The bytes of a large request; of a small one none are counted."""
-    return 0 if frame.view is None else len(frame.view)
 
 
 class TcpRequestServer:
@@ -219,7 +214,7 @@ class TcpRequestServer:
 
     @ivar port: the bound port.
     @ivar room: for requests that are not whole yet.
-    @ivar held: bytes of large requests that are whole and not answered.
+    @ivar held: bytes of requests that are whole and not answered.
     @ivar begun: those of them that somebody is at.
     @ivar dropped: what was not answered, by reason.
     """

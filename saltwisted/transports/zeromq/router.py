@@ -27,10 +27,10 @@ from saltwisted.transports.zeromq.peers import ACCEPTED, Peers, source_of, wire_
 RequestHandler = Callable[[bytes | memoryview, str, Callable[[bytes], None]], None]
 """Takes a request: the frame, a large one as a view of it; the peer's address; what answers."""
 LARGE = 64 * 1024
-"""Bytes above which a request is not copied, and is counted by its bytes too."""
+"""Bytes above which a request is not copied."""
 MAX_REQUEST = DOOR.request
 MOST_HELD = 256 * 1024 * 1024
-"""Bytes of large requests that are unanswered at once."""
+"""Bytes of requests that are unanswered at once."""
 UNFINISHED = DOOR.memory_all - MOST_HELD
 """Bytes of requests that libzmq keeps, and has not handed over. A third is for strangers."""
 
@@ -75,7 +75,7 @@ class RouterServer:
     The request port of a master: ROUTER.
 
     A client may have C{per_client} unanswered requests, all clients together C{in_flight}, and
-    L{MOST_HELD} bytes of large ones. Beyond the first limit, the client's further requests are
+    L{MOST_HELD} bytes. Beyond the first limit, the client's further requests are
     dropped and counted (stock clients have one or a few). Beyond the others, reading stops until
     some are answered; the clients wait in ZeroMQ's and TCP's queues, and are served in turn. If a
     client does not read its answers, at most twice C{per_client} are kept; then they are dropped.
@@ -232,8 +232,6 @@ class RouterServer:
         open_by[identity] = count + 1
         self.unanswered += 1
         size = len(frame)
-        if size <= LARGE:
-            size = 0
         self._held += size
         is_full = self.unanswered >= self._limit or self._held >= MOST_HELD
         if is_full and self._connection is not None:
@@ -244,7 +242,7 @@ class RouterServer:
         reply = _Reply(self, self._connection, route, size)
         try:
             # A large one is read where it lies: to copy it takes milliseconds
-            data = frame.buffer if size else frame.bytes
+            data = frame.buffer if size > LARGE else frame.bytes
             handler(data, address_of(frame), reply)
         except Exception:
             # It did not take the request; the traceback must not keep it counted.
