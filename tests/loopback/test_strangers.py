@@ -17,7 +17,7 @@ from saltwisted.transports import unfinished
 from saltwisted.transports.unfinished import Room
 from saltwisted.transports.zeromq import peers, publisher, router
 from saltwisted.transports.zeromq.fairness import MOST_PARTS
-from saltwisted.transports.zeromq.peers import Peers, resident
+from saltwisted.transports.zeromq.peers import Peers
 from saltwisted.transports.zeromq.publisher import PubServer
 from tests.loopback.test_zeromq import Rig, until
 
@@ -148,15 +148,51 @@ class Strangers(Rig):
         """
         self.patch(router, "UNFINISHED", 60 * MIB)
         server = self.router(lambda frame, _, reply: reply(frame))
-        before = resident()
+        looked = server._peers
+        assert looked is not None
+        # What this process has freed before, and uses again, would not be seen to grow
+        seen: dict[Any, int] = {}
+
+        def memory() -> int:
+            seen.update((peer, peer.received) for peer in looked._peers.values())
+            return 32 * sum(seen.values())
+
+        self.patch(looked, "_memory", memory)
+        looked._resident = 0
         socks = [self.stranger(server.port) for _ in range(6)]
 
-        for _ in range(32):
-            await self.push(socks, b"\x01\x00" * 32768)
-        await until(lambda: server.dropped["no room"] >= 3)
+        await self.push(socks, b"\x01\x00" * 100_000)
+        await until(lambda: server.dropped["no room"] >= 2)
         await self.served(server.port)
 
-        self.assertLess(resident() - before, 160 * MIB)
+        self.assertLessEqual(server._room.size, 20 * MIB)
+
+    async def test_growth_of_others(self) -> None:
+        """
+        A minion that is known does not pay for what else makes the process grow while it sends; a
+        stranger may have to.
+        """
+        self.patch(unfinished, "KNOWN_FOR", 0.0)
+        known = ["127.0.0.1"]
+        for expected in (0, 31):
+            server = self.router(lambda frame, _, reply: reply(frame), known=lambda: known)
+            grown = 0
+
+            def grows() -> int:
+                nonlocal grown
+                grown += 100 * MIB
+                return grown
+
+            assert server._peers is not None
+            self.patch(server._peers, "_memory", grows)
+            sock = self.stranger(server.port)
+            await self.push([sock], b"\x01\x00\x02" + struct.pack(">Q", MIB) + b"x" * 500_000)
+            # What comes last may be too little to be weighed
+            least = 500_000 + (500_000 - peers.WEIGHED) * expected
+            await until(lambda: server._room.size >= least)  # noqa: B023
+            self.assertLess(server._room.size, 510_000 * (1 + expected))
+            server.stop()
+            known.clear()
 
     async def test_many_parts(self) -> None:
         """

@@ -376,7 +376,9 @@ class Peers:
         How much memory does it take? An empty part is two bytes, and libzmq keeps 64 for it.
 
         How long the parts are nobody can see. But by what this process has grown meanwhile, and
-        not by what they sent, is theirs too, as far as that is possible.
+        not by what they sent, is theirs too, as far as that is possible. It may also have grown
+        by something else, such as a large return that is being unpacked: a minion that is known
+        does not pay for that.
         """
         growing = self._growing
         gained = sum(peer.gained for peer in growing)
@@ -387,7 +389,7 @@ class Peers:
         more = min(now - self._resident - gained, gained * (PART // SHORTEST - 1))
         self._resident = now
         for peer in growing:
-            if peer.gained and more > 0:
+            if peer.gained and more > 0 and not self._room.knows(peer.host):
                 peer.extra += more * peer.gained // gained
                 peer.gained = 0
                 self._room.set(peer, peer.received - peer.base + peer.extra)
