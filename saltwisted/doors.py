@@ -351,6 +351,66 @@ HOOKS = Door(
     beyond="as before a login; max_request_body_size is the limit of a body",
 )
 
+REQUESTS_ZMQ = Door(
+    name="requests-zeromq",
+    title="4506, ZeroMQ",
+    who="anyone; what a request may do is decided after it is opened",
+    opened=("transports/zeromq/router.py:_bind",),
+    request=128 * MIB,
+    per_kib=1000,
+    per_request=200,
+    turn=5,
+    memory=128 * MIB,
+    memory_all=640 * MIB,
+    holds=60,
+    beyond="hung up on, the slowest first; strangers share a third of what is unfinished",
+)
+
+PUBLICATIONS_ZMQ = Door(
+    name="publications-zeromq",
+    title="4505, ZeroMQ",
+    who="anyone; a publication can be read by those only who have a key",
+    opened=("transports/zeromq/publisher.py:listen",),
+    request=1 * KIB,
+    per_kib=1000,
+    per_request=200,
+    turn=5,
+    memory=8 * KIB,
+    memory_all=32 * MIB,
+    holds=60,
+    beyond="hung up on",
+)
+
+REQUESTS_TCP = Door(
+    name="requests-tcp",
+    title="4506, TCP",
+    who="anyone; what a request may do is decided after it is opened",
+    opened=("transports/tcp/framed.py:bind",),
+    request=128 * MIB,
+    per_kib=1000,
+    per_request=200,
+    turn=5,
+    memory=256 * MIB,
+    memory_all=640 * MIB,
+    holds=60,
+    beyond="hung up on, the slowest first; strangers share a third of what is unfinished",
+)
+
+PUBLICATIONS_TCP = Door(
+    name="publications-tcp",
+    title="4505, TCP",
+    who="anyone; a publication can be read by those only who have a key",
+    opened=("transports/tcp/framed.py:bind",),
+    request=64 * KIB,
+    per_kib=1000,
+    per_request=200,
+    turn=5,
+    memory=256 * KIB,
+    memory_all=32 * MIB,
+    holds=60,
+    beyond="hung up on",
+)
+
 DOORS: dict[str, Door] = {
     row.name: row
     for row in (
@@ -372,6 +432,10 @@ DOORS: dict[str, Door] = {
         METRICS,
         EVENTS,
         HOOKS,
+        REQUESTS_ZMQ,
+        PUBLICATIONS_ZMQ,
+        REQUESTS_TCP,
+        PUBLICATIONS_TCP,
     )
 }
 """All doors, by name."""

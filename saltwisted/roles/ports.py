@@ -16,6 +16,7 @@ from saltwisted.transports.ssl_options import ServerTLS
 from saltwisted.transports.tcp.framed import Stream
 from saltwisted.transports.tcp.publisher import TcpPublishServer
 from saltwisted.transports.tcp.server import TcpRequestServer
+from saltwisted.transports.unfinished import Known
 from saltwisted.transports.zeromq.fairness import Keepalive, ZeroMQ
 from saltwisted.transports.zeromq.publisher import PubServer
 from saltwisted.transports.zeromq.router import RouterServer
@@ -40,6 +41,18 @@ def stream_of(config: CommonOptions) -> Stream:
         count=int(config.tcp_keepalive_cnt),
         interval=int(config.tcp_keepalive_intvl),
     )
+
+
+def known_to(ctx: Context) -> Known:
+    """The addresses from which minions have made requests that were in order."""
+    sessions = ctx.sessions
+
+    def known() -> frozenset[str]:
+        return frozenset(
+            one.address.removeprefix("::ffff:") for one in sessions.live().values() if one.address
+        )
+
+    return known
 
 
 class Ports:
@@ -89,7 +102,12 @@ class TcpPorts(Ports):
     """The ports of C{transport: tcp}."""
 
     def __init__(
-        self, reactor: Any, config: MasterConfig, requests: Requests, announced: Announced
+        self,
+        reactor: Any,
+        config: MasterConfig,
+        requests: Requests,
+        announced: Announced,
+        known: Known,
     ) -> None:
         """
         @raises ConfigError: C{ssl} does not work.
@@ -103,6 +121,7 @@ class TcpPorts(Ports):
             int(config.ret_port),
             backlog=int(config.zmq_backlog),
             tls=tls,
+            known=known,
         )
         self.publications = TcpPublishServer(
             reactor,
@@ -120,7 +139,9 @@ class TcpPorts(Ports):
 class ZeroMqPorts(Ports):
     """The ports of C{transport: zeromq}."""
 
-    def __init__(self, reactor: Any, config: MasterConfig, requests: Requests) -> None:
+    def __init__(
+        self, reactor: Any, config: MasterConfig, requests: Requests, known: Known
+    ) -> None:
         super().__init__(config.interface, requests)
         self._zeromq = ZeroMQ(reactor)
         keepalive = Keepalive(
@@ -137,6 +158,7 @@ class ZeroMqPorts(Ports):
             heartbeat=int(config.extra.get("zmq_heartbeat_ivl", 30_000)),
             heartbeat_timeout=int(config.extra.get("zmq_heartbeat_timeout", 60_000)),
             ipv6=bool(config.ipv6),
+            known=known,
         )
         self.publications = PubServer(
             self._zeromq,
@@ -149,6 +171,7 @@ class ZeroMqPorts(Ports):
             heartbeat_timeout=int(config.extra.get("zmq_heartbeat_timeout", 30_000)),
             filtering=bool(config.zmq_filtering),
             ipv6=bool(config.ipv6),
+            known=known,
         )
 
     def stopService(self) -> None:
@@ -167,6 +190,6 @@ def ports_of(
     """
     check_transport(config)
     if config.transport != "tcp":
-        return ZeroMqPorts(reactor, config, requests)
+        return ZeroMqPorts(reactor, config, requests, known_to(ctx))
     announced = Announced(ctx.sessions, ctx.publisher.readable)
-    return TcpPorts(reactor, config, requests, announced)
+    return TcpPorts(reactor, config, requests, announced, known_to(ctx))

@@ -31,11 +31,13 @@ class Frame:
     @ivar head: text guessed; C{mid} pairs a reply with its request.
     @ivar body: raw: a map with bytes as keys, or bytes; C{None} if there is a C{view}.
     @ivar view: of a large one: the body as msgpack, which is not decoded.
+    @ivar size: bytes of all of it.
     """
 
     head: dict[Any, Any]
     body: Any = field(repr=False)
     view: memoryview | None = field(default=None, repr=False)
+    size: int = field(default=0, eq=False)
 
     @property
     def packed(self) -> bytes:
@@ -54,6 +56,8 @@ def wrap_frame(packed: bytes, head: dict[Any, Any] | None = None) -> bytes:
 
 
 _MAP_HEAD = b"\x82" + pack("head")
+_MAP_BODY = b"\x82" + pack("body")
+_HEAD = pack("head")
 _BODY = pack("body")
 _HEAD_MOST = 1024
 """Bytes of the head of a frame whose body is left as it is."""
@@ -91,27 +95,45 @@ class FrameReader:
         @raises WireError: not this framing, or a frame above the limit. The stream
             cannot be read any further: close it.
         """
+        self.add(data)
         frames: list[Frame] = []
+        while (frame := self.take()) is not None:
+            frames.append(frame)
+        return frames
+
+    def drop(self) -> None:
+        """Forget what is not whole: nothing more will come."""
+        self._buffer, self._walker, self._passed = bytearray(), _walker(), 0
+
+    def add(self, data: bytes) -> None:
+        """Keep what arrived."""
+        self._walker.feed(data)
+        self._buffer += data
+
+    def take(self) -> Frame | None:
+        """
+        The next frame; C{None}: it is not complete yet.
+
+        @raises WireError: see L{feed}.
+        """
         try:
-            self._walker.feed(data)
-            self._buffer += data
-            while True:
-                self._walker.skip()
-                end = self._walker.tell() - self._passed
-                if end > self._limit:
-                    raise WireError("frame size")
-                self._passed += end
-                frames.append(self._take(end))
-                if end > LARGE:
-                    # What a walker has grown to, it keeps
-                    self._walker, self._passed = _walker(), 0
-                    self._walker.feed(self._buffer)
+            self._walker.skip()
+            end = self._walker.tell() - self._passed
+            if end > self._limit:
+                raise WireError("frame size")
+            self._passed += end
+            frame = self._take(end)
+            if end > LARGE:
+                # What a walker has grown to, it keeps
+                self._walker, self._passed = _walker(), 0
+                self._walker.feed(self._buffer)
+            return frame
         except OutOfData:
             if len(self._buffer) > self._limit:
                 raise WireError("frame size") from None
+            return None
         except (ValueError, RecursionError, MemoryError, UnpackException) as error:
             raise WireError("frame") from error
-        return frames
 
     def _take(self, end: int) -> Frame:
         """The frame that ends there."""
@@ -123,7 +145,11 @@ class FrameReader:
         self._buffer = buffer[end:]
         del buffer[end:]
         whole = memoryview(buffer)
-        return _viewed(whole) or self._frame(bytes(whole))
+        frame = _viewed(whole)
+        if frame is None:
+            # Never decoded for its shape alone: whoever writes frames has a head of a few bytes
+            raise WireError("frame head")
+        return frame
 
     @staticmethod
     def _frame(data: bytes) -> Frame:
@@ -135,7 +161,7 @@ class FrameReader:
             head = {}
         if head.__class__ is not dict:
             raise WireError("frame head")
-        return Frame(head, value[b"body"])
+        return Frame(head, value[b"body"], None, len(data))
 
 
 def _walker() -> Unpacker:
@@ -143,18 +169,36 @@ def _walker() -> Unpacker:
 
 
 def _viewed(whole: memoryview) -> Frame | None:
-    """A frame whose body is not decoded; C{None}: it is not as Salt writes it, or malformed."""
-    if whole[: len(_MAP_HEAD)] != _MAP_HEAD:
+    """
+    A frame whose body is not decoded; C{None}: it is not as Salt writes it, or malformed.
+
+    The head comes first. A Python 2 wrote the body first when it pleased: then the head is the end.
+    """
+    if whole[: len(_MAP_HEAD)] == _MAP_HEAD:
+        rest = whole[len(_MAP_HEAD) :]
+        walker = Unpacker(max_buffer_size=_HEAD_MOST)
+        walker.feed(rest[:_HEAD_MOST])
+        try:
+            walker.skip()
+        except (OutOfData, ValueError, RecursionError, UnpackException):
+            return None
+        size = walker.tell()
+        if rest[size : size + len(_BODY)] != _BODY:
+            return None
+        return _headed(rest[:size], rest[size + len(_BODY) :])
+    if whole[: len(_MAP_BODY)] != _MAP_BODY:
         return None
-    rest = whole[len(_MAP_HEAD) :]
-    walker = Unpacker(max_buffer_size=_HEAD_MOST)
-    walker.feed(rest[:_HEAD_MOST])
-    try:
-        walker.skip()
-    except (OutOfData, ValueError, RecursionError, UnpackException):
+    rest = whole[len(_MAP_BODY) :]
+    tail = bytes(rest[-_HEAD_MOST:])
+    at = tail.rfind(_HEAD)
+    if at < 0:
         return None
-    size = walker.tell()
-    head = guess(unpack_raw(bytes(rest[:size])))
-    if head.__class__ is not dict or rest[size : size + len(_BODY)] != _BODY:
-        return None
-    return Frame(head, None, rest[size + len(_BODY) :])
+    size = len(rest) - len(tail) + at
+    return _headed(rest[size + len(_HEAD) :], rest[:size])
+
+
+def _headed(head: memoryview, body: memoryview) -> Frame | None:
+    found = guess(unpack_raw(bytes(head)))
+    if found is None:
+        found = {}
+    return Frame(found, None, body, len(body)) if found.__class__ is dict else None

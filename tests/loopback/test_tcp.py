@@ -154,7 +154,7 @@ class SlowTests(SynchronousTestCase):
         self.clock.advance(framed.FRAME_TIME)
 
         self.assertTrue(wire.aborted)
-        self.assertEqual((self.server.dropped["framing"], self.server.unread), (1, 0))
+        self.assertEqual((self.server.dropped["framing"], self.server.room.size), (1, 0))
 
     def test_busy_server(self) -> None:
         """Whoever is not read because others hold too much has its time when it is read again."""
@@ -305,7 +305,7 @@ class RequestTests(Rig):
 
     async def test_no_room(self) -> None:
         """Requests that begin and never end do not fill the memory, however many begin them."""
-        self.patch(request_server, "UNREAD_BYTES", 3_000_000)
+        self.patch(request_server, "UNFINISHED", 18_000_000)
         server = self.requests(lambda frame, peer, reply: reply(frame))
         begun = b"\x82" + pack("head") + pack({}) + pack("body") + b"\xdb\x03\x00\x00\x00"
         socks = []
@@ -330,12 +330,12 @@ class RequestTests(Rig):
         await until(send)
         await until(lambda: server.dropped["framing"] >= 1)
 
-        self.assertLessEqual(server.unread, 3_000_000)
+        self.assertLessEqual(server.room.size, 6_000_000)
         client = self.asking(server.port)
         self.assertEqual(unpack(await client.request(pack(1), 5)), 1)
         for sock in socks:
             sock.close()
-        await until(lambda: server.unread == 0)
+        await until(lambda: server.room.size == 0)
 
     async def test_large_are_bounded(self) -> None:
         """
@@ -359,7 +359,7 @@ class RequestTests(Rig):
         asked = [one.request(pack(text + "x" * 500_000), 20) for text in texts]
         await until(lambda: len(held) == 2)
         asked.append(two.request(pack("x" * 400_000), 20))
-        await until(lambda: server._unheard and server.unread)
+        await until(lambda: server._unheard and server.room.size)
 
         self.assertEqual((len(held), len(frames)), (2, 3))
         self.assertGreaterEqual(server.held, 1_000_000)

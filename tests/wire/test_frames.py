@@ -79,14 +79,23 @@ class ReaderTests(SynchronousTestCase):
             self.assertEqual(reader.unread, 0)
 
     def test_other_forms(self) -> None:
-        """A large frame of another form than Salt's is decoded and judged as a small one is."""
+        """
+        The head of a large frame may come last, or be nothing. No other form is decoded (T-COST-1).
+        """
         body = "x" * 100_000
         odd = pack({"body": body, "head": {"mid": 1}})
         (frame,) = FrameReader(views=True).feed(odd)
         self.assertEqual((frame.head, frame.packed), ({"mid": 1}, pack(body)))
         (frame,) = FrameReader(views=True).feed(pack({"head": None, "body": body}))
         self.assertEqual((frame.head, frame.packed), ({}, pack(body)))
-        for bad in ({"head": 1, "body": body}, {"head": {}, "bode": body}, [{}, body]):
+        for bad in (
+            {"head": {"a": "b" * 2000}, "body": body},
+            {"body": body, "head": 1},
+            {"body": body, "head": {"a": "b" * 2000}},
+            {"head": 1, "body": body},
+            {"head": {}, "bode": body},
+            [{}, body],
+        ):
             self.assertRaises(WireError, FrameReader(views=True).feed, pack(bad))
 
     def test_bound(self) -> None:

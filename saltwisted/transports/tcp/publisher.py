@@ -19,17 +19,23 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from saltwisted.doors import PUBLICATIONS_TCP as DOOR
 from saltwisted.interfaces import IPublishServer
 from saltwisted.transports.deferreds import let_go
 from saltwisted.transports.tcp.framed import Framed, Listening, Stream
 from saltwisted.wire.frames import Frame, encode_frame
 
-DRAIN_TIME = 60.0
+DRAIN_TIME = DOOR.holds
 """Seconds that a subscriber may leave its queue untouched."""
-QUEUED_BYTES = 32 * 1024 * 1024
-"""Bytes of publications that wait for one subscriber at most."""
-HELLO_BYTES = 64 * 1024
+QUEUED_BYTES = DOOR.memory_all
+"""
+Bytes of publications that wait for one subscriber at most. All queues hold the same publications,
+not copies of them: so it is what all queues take together.
+"""
+HELLO_BYTES = DOOR.request
 """The largest frame that a subscriber may send: who it is."""
+PIECE = 64 * 1024
+"""Bytes that are copied for one subscriber at once. A long publication waits in the queue."""
 PING_EVERY = 2.0
 """Seconds between two signs of life to subscribers that know them."""
 
@@ -41,10 +47,11 @@ class _Subscriber(Framed):
     """One client of the publish port."""
 
     def __init__(self, server: TcpPublishServer) -> None:
-        super().__init__(server._reactor, server._stream, HELLO_BYTES)
+        super().__init__(server._reactor, server._stream, HELLO_BYTES, tls=server.tls)
         self._server = server
         self._queue: deque[bytes] = deque()
         self._queued = 0
+        self._sent = 0
         self._paused = False
         self.stuck_since = 0.0
         self.topic: bytes | None = None
@@ -54,16 +61,19 @@ class _Subscriber(Framed):
         """Watch how much it reads. With TLS, it counts once its handshake is complete."""
         super().connectionMade()
         self.transport.registerProducer(self, True)
+        self._server._listening.came(self)
         if not self._server.tls:
             self._server._come(self)
 
     def handshakeCompleted(self) -> None:
         """Its certificate was good enough."""
+        super().handshakeCompleted()
         if self._server.tls:
             self._server._come(self)
 
     def frame(self, frame: Frame) -> None:
         """It identifies itself."""
+        self._server._listening.spoke(self)
         self._server._announced(self, frame.body)
 
     def refuse(self, why: str) -> None:
@@ -74,13 +84,26 @@ class _Subscriber(Framed):
         """Send now, or when it has read what was sent before."""
         if self.gone:
             return
-        if not self._paused:
+        if not self._paused and len(data) <= PIECE:
             self.write(data)
             return
         self._queue.append(data)
         self._queued += len(data)
-        if len(self._queue) > self._server.hwm or self._queued > QUEUED_BYTES:
+        if len(self._queue) > self._server.hwm or self._queued - len(self._queue[0]) > QUEUED_BYTES:
             self._server._too_slow(self)
+        else:
+            self._drain()
+
+    def _drain(self) -> None:
+        """Send what it can take now, in pieces."""
+        while self._queue and not self._paused and not self.gone:
+            data, begin = self._queue[0], self._sent
+            self._sent += PIECE
+            if self._sent >= len(data):
+                self._queue.popleft()
+                self._queued -= len(data)
+                self._sent = 0
+            self.write(data[begin : begin + PIECE])
 
     def pauseProducing(self) -> None:
         """It does not read."""
@@ -91,10 +114,7 @@ class _Subscriber(Framed):
     def resumeProducing(self) -> None:
         """It does again."""
         self._paused = False
-        while self._queue and not self._paused:
-            data = self._queue.popleft()
-            self._queued -= len(data)
-            self.write(data)
+        self._drain()
         if self._paused:
             self.stuck_since = self._reactor.seconds()
 
@@ -110,6 +130,7 @@ class _Subscriber(Framed):
         """It has gone."""
         super().connectionLost(reason)
         self._queue.clear()
+        self._server._listening.left(self)
         self._server._left(self)
 
 

@@ -13,25 +13,29 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
 
-from twisted.internet.interfaces import IPushProducer
+from twisted.internet.interfaces import IHandshakeListener, IPushProducer
 from twisted.internet.protocol import connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from saltwisted.doors import REQUESTS_TCP as DOOR
 from saltwisted.interfaces import IRequestServer
 from saltwisted.transports.tcp.framed import Framed, Listening, Stream
+from saltwisted.transports.unfinished import Known, Room, Unfinished, nobody
 from saltwisted.wire.frames import Frame, wrap_frame
 
-MAX_REQUEST = 128 * 1024 * 1024
+MAX_REQUEST = DOOR.request
 MOST_HELD = 256 * 1024 * 1024
 """
-Bytes of large requests that are whole and unanswered at once; above that nothing more is begun or
+Bytes of requests that are whole and unanswered at once; above that nothing more is begun or
 read. What is on its way in comes on top of it.
 """
 Handler = Callable[[bytes | memoryview, str, Callable[[bytes], None]], None]
-UNREAD_BYTES = 256 * 1024 * 1024
-"""Bytes of requests that have begun and are not whole, of all clients together."""
+UNFINISHED = DOOR.memory_all - MOST_HELD
+"""Bytes that requests take that have begun and are not whole. A third is for strangers."""
+COPIES = 2
+"""What is not whole is in the buffer, and in the walker that searches its end."""
 
 
 class _Answer:
@@ -60,65 +64,99 @@ class _Answer:
         self.forget()
 
 
-@implementer(IPushProducer)
+class _Begun(Unfinished):
+    """The request that a client is sending."""
+
+    __slots__ = ("_client",)
+
+    def __init__(self, client: _Asking, now: float) -> None:
+        super().__init__(client.peer.removeprefix("::ffff:"), now)
+        self._client = client
+
+    def end(self, why: str) -> None:
+        self._client.refuse(why)
+
+
+@implementer(IPushProducer, IHandshakeListener)
 class _Asking(Framed):
     """One client of the request port."""
 
     def __init__(self, server: TcpRequestServer) -> None:
-        super().__init__(server._reactor, server._stream, server._limit, views=True)
+        super().__init__(server._reactor, server._stream, server._limit, views=True, tls=server.tls)
         self._server = server
         self._waiting: deque[Frame] = deque()
         self._open = 0
         self._full = False
-        self._unread = 0
+        self._begun: Unfinished | None = None
 
     def dataReceived(self, data: bytes) -> None:
         """Extract frames, as long as there is room for incomplete ones."""
         super().dataReceived(data)
-        unread = 0 if self.gone else self._reader.unread
-        self._server.unread += unread - self._unread
-        self._unread = unread
-        if self._server.unread > UNREAD_BYTES and unread:
-            self.refuse("no room")
-            # Its end comes in a later turn; until then nobody else is to pay for it
-            self._server.unread -= self._unread
-            self._unread = 0
-        elif self._server.is_full:
+        self._count()
+        if self._server.is_full:
             self._flow()
+
+    def _count(self) -> None:
+        """Somebody may be hung up on for it, and it may be this client."""
+        begun, unread = self._begun, self._reader.unread
+        if begun is not None and (unread or begun.size):
+            self._server.room.set(begun, COPIES * unread)
 
     def connectionMade(self) -> None:
         """Listen to how much it reads of its answers."""
         super().connectionMade()
+        self._begun = _Begun(self, self._reactor.seconds())
         self.transport.registerProducer(self, True)
         self._server._clients.add(self)
+        self._server._listening.came(self)
+
+    @property
+    def takes(self) -> bool:
+        """What it asks beyond what may be begun now stays as it came."""
+        return not self._waiting and super().takes
 
     def frame(self, frame: Frame) -> None:
+        self._server._listening.spoke(self)
         self._waiting.append(frame)
-        self._server.held += _size(frame)
-        self.go_on()
+        self._server.held += frame.size
+        self._begin()
 
-    def go_on(self) -> None:
-        """Process the requests that are allowed now; read on if there is room."""
+    def _begin(self) -> None:
+        """Process the requests that are allowed now."""
         server = self._server
         while self._waiting and not self.gone and self._open < server.per_client:
             if server.is_busy:
                 server._held.add(self)
                 break
             frame = self._waiting.popleft()
-            size = _size(frame)
+            size = frame.size
             self._open += 1
             server.unanswered += 1
             server.begun += size
             server._asked(self, frame, _Answer(self, frame.head, size))
+
+    def go_on(self) -> None:
+        """Process what is allowed now, and what has come besides; read on if there is room."""
+        self._begin()
+        if self._reader.unread and self.takes:
+            self._go_on_later()
+        self._flow()
+
+    def served(self) -> None:
+        super().served()
+        self._flow()
+
+    def flow(self) -> None:
+        self._count()
         self._flow()
 
     def _flow(self) -> None:
-        if self.gone or self.transport is None:
+        if self.gone or self._ends or self.transport is None:
             return
         is_full = self._server.is_full
         if is_full:
             self._server._unheard.add(self)
-        if self._full or self._waiting or is_full:
+        if self._full or self._waiting or is_full or self._goes_on is not None:
             self.transport.pauseProducing()
         else:
             self.transport.resumeProducing()
@@ -160,9 +198,9 @@ class _Asking(Framed):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """What it asked is answered into the void."""
         super().connectionLost(reason)
-        self._server.unread -= self._unread
-        self._unread = 0
-        self._server.held -= sum(map(_size, self._waiting))
+        self._count()
+        self._server._listening.left(self)
+        self._server.held -= sum(one.size for one in self._waiting)
         self._waiting.clear()
         self._server._clients.discard(self)
         self._server._held.discard(self)
@@ -170,18 +208,13 @@ class _Asking(Framed):
         self._server._let_go_on()
 
 
-def _size(frame: Frame) -> int:
-    """The bytes of a large request; of a small one none are counted."""
-    return 0 if frame.view is None else len(frame.view)
-
-
 class TcpRequestServer:
     """
     The request port of a master.
 
     @ivar port: the bound port.
-    @ivar unread: bytes of requests that are not whole yet.
-    @ivar held: bytes of large requests that are whole and not answered.
+    @ivar room: for requests that are not whole yet.
+    @ivar held: bytes of requests that are whole and not answered.
     @ivar begun: those of them that somebody is at.
     @ivar dropped: what was not answered, by reason.
     """
@@ -199,16 +232,20 @@ class TcpRequestServer:
         per_client: int = 64,
         in_flight: int = 4096,
         limit: int = MAX_REQUEST,
+        known: Known = nobody,
     ) -> None:
         """
         @param tls: makes the server's side of TLS connections (L{ssl_options.ServerTLS}).
         @param per_client: requests of one connection that are unanswered at most.
         @param in_flight: the same of all connections.
+        @param known: the addresses from which minions have spoken.
         """
         self._reactor = reactor
         self._listening = Listening(reactor, interface, port, backlog, tls)
         self._stream = stream or Stream(idle=60, interval=15, count=3)
         self._limit = limit
+        self.tls = tls is not None
+        self.room = Room(reactor, UNFINISHED // 3, UNFINISHED, known)
         self._handler: Handler | None = None
         self._clients: set[_Asking] = set()
         self._held: set[_Asking] = set()
@@ -216,7 +253,7 @@ class TcpRequestServer:
         self.per_client = per_client
         self.in_flight = in_flight
         self.unanswered = 0
-        self.unread = self.held = self.begun = 0
+        self.held = self.begun = 0
         self.dropped: Counter[str] = Counter()
 
     @property

@@ -25,6 +25,8 @@ from zmq.backend import Socket as CoreSocket
 from saltwisted.transports.reasons import why
 
 MESSAGES_PER_TURN = 64
+MOST_PARTS = 8
+"""Parts of a message; one of more is read to its end in portions, and dropped."""
 SECONDS_PER_TURN = 0.002
 
 # The methods of the C part: the Python wrappers around them cost more than they do.
@@ -111,6 +113,7 @@ class FairConnection(ZmqConnection):
 
     @ivar received: called with the list of frames of each message; if it raises, only this message
         is lost, and the error is logged.
+    @ivar overlong: called with one part of each message that has more than L{MOST_PARTS}.
     @ivar broken: called once, after this connection has closed itself, if the socket failed for a
         reason that does not go away by waiting.
     """
@@ -124,7 +127,9 @@ class FairConnection(ZmqConnection):
     # Values while the base class's constructor runs.
     received: Callable[[list[Any]], None] | None = None
     broken: Callable[[], None] | None = None
+    overlong: Callable[[Any], None] | None = None
     paused = True
+    skips = False
     turns_cut = 0
     refused = 0
 
@@ -137,6 +142,7 @@ class FairConnection(ZmqConnection):
         identity: bytes | None = None,
         hwm: int = 1000,
         broken: Callable[[], None] | None = None,
+        overlong: Callable[[Any], None] | None = None,
     ) -> None:
         """
         @param kind: C{zmq.ROUTER} and the like.
@@ -150,6 +156,7 @@ class FairConnection(ZmqConnection):
             self.socket.set(option, value)
         self.received = received
         self.broken = broken
+        self.overlong = overlong
         self.paused = False
 
     # -- endpoints
@@ -237,11 +244,18 @@ class FairConnection(ZmqConnection):
             if socket is None or self.paused:
                 return
             try:
+                if self.skips:
+                    self._skip(socket)
+                    if monotonic() > until:
+                        break
+                    continue
                 frame = _recv(socket, _NOBLOCK, False, False)
                 message = [frame]
-                while frame.more:
+                while frame.more and len(message) <= MOST_PARTS:
                     frame = _recv(socket, _NOBLOCK, False, False)
                     message.append(frame)
+                if frame.more:
+                    self.skips = True
             except zmq.Again:
                 # The socket has looked at all its signals to say so; the next one will wake us.
                 return
@@ -251,13 +265,23 @@ class FairConnection(ZmqConnection):
                 self._fail(error)
                 return
             try:
-                received(message)
+                if not self.skips:
+                    received(message)
+                elif self.overlong is not None:
+                    self.overlong(frame)
             except Exception:
                 self.log.failure("a message was lost in its handler")
             if monotonic() > until:
                 break
         self.turns_cut += 1
         self._wake()
+
+    def _skip(self, socket: Any) -> None:
+        """Some more parts of a message that nobody wants."""
+        for _ in range(MESSAGES_PER_TURN):
+            if not _recv(socket, _NOBLOCK, False, False).more:
+                self.skips = False
+                return
 
     def _fail(self, error: zmq.ZMQError) -> None:
         self.log.error("socket failed: {error}", error=str(error))

@@ -4,7 +4,6 @@ The publish port of a master.
 
 from __future__ import annotations
 
-import socket as sockets
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,7 +12,9 @@ import zmq
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
+from saltwisted.doors import PUBLICATIONS_ZMQ as DOOR
 from saltwisted.interfaces import IPublishServer
+from saltwisted.transports.unfinished import Known, Room, nobody
 from saltwisted.transports.zeromq.fairness import (
     FairConnection,
     Keepalive,
@@ -21,9 +22,16 @@ from saltwisted.transports.zeromq.fairness import (
     address_of,
     tcp_address,
 )
+from saltwisted.transports.zeromq.peers import ACCEPTED, Peers, source_of, wire_size
 
-MAX_SUBSCRIPTION = 4096
-_ACCEPTED = int(zmq.EVENT_ACCEPTED)
+MAX_SUBSCRIPTION = DOOR.request
+UNFINISHED = DOOR.memory
+"""Bytes that one subscriber may send without a whole message."""
+TOPICS = DOOR.memory // 4
+"""Bytes of the topics of one subscriber. libzmq and we keep some fifty for each of them."""
+PER_TOPIC = 32
+_SUBSCRIBE = 10
+"""Bytes of the name of ZMTP's command."""
 _GONE = int(zmq.EVENT_DISCONNECTED)
 
 
@@ -38,6 +46,7 @@ class PubServer:
     @ivar topics: how many connections subscribe to each topic. Minions without C{zmq_filtering}
         subscribe to C{b""}; ours also subscribe to their own topic.
     @ivar addresses: how many connections there are from each address.
+    @ivar ended: connections that were hung up on, by reason.
     """
 
     log = Logger()
@@ -56,6 +65,7 @@ class PubServer:
         broadcast: bytes = b"broadcast",
         ipv6: bool = False,
         on_topic: Callable[[bytes, bool, str], None] | None = None,
+        known: Known = nobody,
     ) -> None:
         """
         @param hwm: Salt's C{pub_hwm}, messages per subscriber.
@@ -63,6 +73,7 @@ class PubServer:
         @param filtering: C{zmq_filtering}: send a topic frame first.
         @param broadcast: the topic of what goes to all, when filtering.
         @param on_topic: called with topic, subscribed or left, and the peer's address.
+        @param known: the addresses from which minions have spoken.
         """
         self._zeromq = zeromq
         self._interface = interface
@@ -84,10 +95,13 @@ class PubServer:
             self._options[zmq.HEARTBEAT_TIMEOUT] = heartbeat_timeout
         self._connection: FairConnection | None = None
         self._watcher: FairConnection | None = None
-        self._peers: dict[int, str] = {}
+        self._room = Room(zeromq.reactor, DOOR.memory_all // 2, DOOR.memory_all, known)
+        self._peers: Peers | None = None
+        self._hosts: dict[int, str] = {}
         self._retry: IDelayedCall | None = None
         self.topics: Counter[bytes] = Counter()
         self.addresses: Counter[str] = Counter()
+        self.ended: Counter[str] = Counter()
         self.published = 0
         self.dropped = 0
 
@@ -105,8 +119,9 @@ class PubServer:
             self._options,
             hwm=self._hwm,
             broken=self._rebind,
+            overlong=self._overlong,
         )
-        self._watcher = connection.watch(self._zeromq, _ACCEPTED | _GONE, self._heard)
+        self._watcher = connection.watch(self._zeromq, ACCEPTED | _GONE, self._heard)
         try:
             self.port = connection.bind(tcp_address(self._interface, self.port))
         except zmq.ZMQError:
@@ -114,24 +129,41 @@ class PubServer:
             self._forget()
             raise
         self._connection = connection
+        self._peers = Peers(self._zeromq.reactor, self._room, UNFINISHED, self.ended)
+        self._peers.begin(self.port)
 
     def _heard(self, event: int, descriptor: int) -> None:
         """Somebody has come, or gone."""
-        address = self._peers.pop(descriptor, "")
+        address = self._hosts.pop(descriptor, "")
         if address:
             self.addresses[address] -= 1
             if not self.addresses[address]:
                 del self.addresses[address]
-        if event == _ACCEPTED and (address := _peer_of(descriptor)):
-            self._peers[descriptor] = address
-            self.addresses[address] += 1
+        if event != ACCEPTED or self._peers is None:
+            return
+        peer = self._peers.accepted(descriptor)
+        if peer is not None:
+            self._hosts[descriptor] = peer.host
+            self.addresses[peer.host] += 1
+
+    def _overlong(self, frame: Any) -> None:
+        self._end(frame, "too many parts")
+
+    def _end(self, frame: Any, why: str) -> None:
+        """This is no subscriber of Salt's."""
+        peer = self._peers.brought(source_of(frame), 0) if self._peers is not None else None
+        if peer is not None:
+            peer.end(why)
 
     def _forget(self) -> None:
         """Nobody is connected any more."""
         watcher, self._watcher = self._watcher, None
         if watcher is not None:
             watcher.shutdown()
-        self._peers.clear()
+        peers, self._peers = self._peers, None
+        if peers is not None:
+            peers.stop()
+        self._hosts.clear()
         self.topics.clear()
         self.addresses.clear()
 
@@ -176,8 +208,12 @@ class PubServer:
     def _received(self, message: list[Any]) -> None:
         data = message[0].bytes
         if len(message) != 1 or data[:1] not in (b"\x00", b"\x01"):
+            self._end(message[-1], "no subscription")
             return
         topic, joined = data[1:], data[0] == 1
+        if joined and not self._has_room(message[0], topic):
+            # It is hung up on, and its leaving of all its topics follows
+            self._end(message[0], "too many topics")
         if joined:
             self.topics[topic] += 1
         elif self.topics[topic] > 1:
@@ -186,6 +222,16 @@ class PubServer:
             self.topics.pop(topic, None)
         if self.on_topic is not None:
             self.on_topic(topic, joined, address_of(message[0]) if joined else "")
+
+    def _has_room(self, frame: Any, topic: bytes) -> bool:
+        """Whether a subscriber may have one more topic."""
+        if self._peers is None:
+            return True
+        peer = self._peers.brought(source_of(frame), wire_size(_SUBSCRIBE + len(topic)))
+        if peer is None:
+            return True
+        peer.topics += len(topic) + PER_TOPIC
+        return peer.topics <= TOPICS
 
     def stop(self) -> None:
         """Close the port. Idempotent."""
@@ -199,21 +245,3 @@ class PubServer:
 
 
 _PubServer: type[IPublishServer] = PubServer  # mypy compares them
-
-
-def _peer_of(descriptor: int) -> str:
-    """
-    Who is at the other end of a connection of ZeroMQ's; C{""} when it has ended meanwhile. An
-    IPv4 address that is mapped into IPv6 comes out as IPv4.
-    """
-    try:
-        one = sockets.socket(fileno=descriptor)
-    except OSError:
-        return ""
-    try:
-        host = str(one.getpeername()[0])
-    except (OSError, IndexError):
-        return ""
-    finally:
-        one.detach()
-    return host.removeprefix("::ffff:").partition("%")[0]

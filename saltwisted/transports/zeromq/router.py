@@ -12,7 +12,9 @@ import zmq
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
+from saltwisted.doors import REQUESTS_ZMQ as DOOR
 from saltwisted.interfaces import IRequestServer
+from saltwisted.transports.unfinished import Known, Room, nobody
 from saltwisted.transports.zeromq.fairness import (
     FairConnection,
     Keepalive,
@@ -20,14 +22,17 @@ from saltwisted.transports.zeromq.fairness import (
     address_of,
     tcp_address,
 )
+from saltwisted.transports.zeromq.peers import ACCEPTED, Peers, source_of, wire_size
 
 RequestHandler = Callable[[bytes | memoryview, str, Callable[[bytes], None]], None]
 """Takes a request: the frame, a large one as a view of it; the peer's address; what answers."""
 LARGE = 64 * 1024
-"""Bytes above which a request is not copied, and is counted by its bytes too."""
-MAX_REQUEST = 128 * 1024 * 1024
+"""Bytes above which a request is not copied."""
+MAX_REQUEST = DOOR.request
 MOST_HELD = 256 * 1024 * 1024
-"""Bytes of large requests that are unanswered at once."""
+"""Bytes of requests that are unanswered at once."""
+UNFINISHED = DOOR.memory_all - MOST_HELD
+"""Bytes of requests that libzmq keeps, and has not handed over. A third is for strangers."""
 
 
 class _Reply:
@@ -70,10 +75,11 @@ class RouterServer:
     The request port of a master: ROUTER.
 
     A client may have C{per_client} unanswered requests, all clients together C{in_flight}, and
-    L{MOST_HELD} bytes of large ones. Beyond the first limit, the client's further requests are
+    L{MOST_HELD} bytes. Beyond the first limit, the client's further requests are
     dropped and counted (stock clients have one or a few). Beyond the others, reading stops until
     some are answered; the clients wait in ZeroMQ's and TCP's queues, and are served in turn. If a
     client does not read its answers, at most twice C{per_client} are kept; then they are dropped.
+    Requests that are not whole share a L{Room}.
 
     @ivar port: the bound port.
     @ivar dropped: requests dropped, by reason.
@@ -95,9 +101,11 @@ class RouterServer:
         per_client: int = 64,
         in_flight: int = 4096,
         ipv6: bool = False,
+        known: Known = nobody,
     ) -> None:
         """
         @param heartbeat: milliseconds between ZMTP pings to idle clients, 0 for none.
+        @param known: the addresses from which minions have spoken.
         """
         self._zeromq = zeromq
         self._interface = interface
@@ -121,6 +129,10 @@ class RouterServer:
         self._handler: RequestHandler | None = None
         self._connection: FairConnection | None = None
         self._retry: IDelayedCall | None = None
+        self._room = Room(zeromq.reactor, UNFINISHED // 3, UNFINISHED, known)
+        self._most = max_message + LARGE
+        self._peers: Peers | None = None
+        self._watcher: FairConnection | None = None
         self._open_by: dict[bytes, int] = {}
         self.unanswered = 0
         self._held = 0
@@ -145,17 +157,54 @@ class RouterServer:
             self._options,
             hwm=self._hwm,
             broken=self._rebind,
+            overlong=self._overlong,
         )
+        self._watcher = connection.watch(self._zeromq, ACCEPTED, self._accepted)
         try:
             self.port = connection.bind(tcp_address(self._interface, self.port))
         except zmq.ZMQError:
             connection.shutdown()
+            self._unwatch()
             raise
         self._connection = connection
+        self._peers = Peers(
+            self._zeromq.reactor, self._room, self._most, self.dropped, lambda: connection.paused
+        )
+        self._peers.begin(self.port)
+
+    def _unwatch(self) -> None:
+        watcher, self._watcher = self._watcher, None
+        if watcher is not None:
+            watcher.shutdown()
+        peers, self._peers = self._peers, None
+        if peers is not None:
+            peers.stop()
+
+    def _accepted(self, event: int, descriptor: int) -> None:
+        if self._peers is not None:
+            self._peers.accepted(descriptor)
+
+    def _brought(self, message: list[Any]) -> None:
+        """Account for a message by the connection that it came by."""
+        peers = self._peers
+        if peers is not None:
+            last = message[-1]
+            size = wire_size(len(last))
+            for part in message[1:-1]:
+                size += wire_size(len(part))
+            peers.brought(source_of(last), size)
+
+    def _overlong(self, frame: Any) -> None:
+        """Who sends so many parts is no client of Salt's."""
+        self.dropped["framing"] += 1
+        peer = self._peers.brought(source_of(frame), 0) if self._peers is not None else None
+        if peer is not None:
+            peer.end("too many parts")
 
     def _rebind(self) -> None:
         """The socket broke: open another on the same port, for as long as it takes."""
         self._connection = None
+        self._unwatch()
         self._open_by.clear()
         self.unanswered = self._held = 0
         try:
@@ -165,7 +214,8 @@ class RouterServer:
             self._retry = self._zeromq.reactor.callLater(1.0, self._rebind)
 
     def _received(self, message: list[Any]) -> None:
-        if len(message) < 2 or len(message) > 8:
+        self._brought(message)
+        if len(message) < 2:
             self.dropped["framing"] += 1
             return
         identity = message[0].bytes
@@ -182,8 +232,6 @@ class RouterServer:
         open_by[identity] = count + 1
         self.unanswered += 1
         size = len(frame)
-        if size <= LARGE:
-            size = 0
         self._held += size
         is_full = self.unanswered >= self._limit or self._held >= MOST_HELD
         if is_full and self._connection is not None:
@@ -194,7 +242,7 @@ class RouterServer:
         reply = _Reply(self, self._connection, route, size)
         try:
             # A large one is read where it lies: to copy it takes milliseconds
-            data = frame.buffer if size else frame.bytes
+            data = frame.buffer if size > LARGE else frame.bytes
             handler(data, address_of(frame), reply)
         except Exception:
             # It did not take the request; the traceback must not keep it counted.
@@ -239,6 +287,7 @@ class RouterServer:
         if self._connection is not None:
             self._connection.shutdown()
             self._connection = None
+        self._unwatch()
         self._open_by.clear()
         self.unanswered = self._held = 0
 
