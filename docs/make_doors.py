@@ -20,7 +20,13 @@ PAGE = ROOT / "docs" / "security.md"
 BEGIN = "<!-- docs/make_doors.py writes what follows, up to the next mark -->\n"
 END = "<!-- docs/make_doors.py has written this -->\n"
 COLUMNS = (
-    *("door", "who", "a request", "CPU: each KiB; a small request; a turn", "memory: one; all"),
+    *(
+        "door",
+        "who",
+        "a request",
+        "CPU: each KiB; a small request; a turn",
+        "memory: one; all; strangers",
+    ),
     *("holds", "beyond"),
 )
 HEAD = f"\n| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|\n"
@@ -46,7 +52,7 @@ def line(door: Door) -> str:
     return (
         f"| **{door.name}**: {door.title} | {door.who} | {size(door.request)} "
         f"| {time(door.per_kib)}; {time(door.per_request)}; {door.turn:g} ms "
-        f"| {size(door.memory)}; {size(door.memory_all)} "
+        f"| {size(door.memory)}; {size(door.memory_all)}; {size(door.strangers)} "
         f"| {f'{door.holds:g} s' if door.holds else '–'} | {door.beyond} |\n"
     )
 

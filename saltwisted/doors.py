@@ -33,6 +33,8 @@ class Door(NamedTuple):
     @ivar memory_all: bytes that are kept for all connections of this door together at most.
     @ivar holds: seconds that it may hold something unfinished at most.
     @ivar beyond: what happens to who exceeds it.
+    @ivar strangers: of C{memory_all}, the bytes that those who have proved nothing may take; 0
+        where nobody gets in without a proof.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Door(NamedTuple):
     memory_all: int
     holds: float
     beyond: str
+    strangers: int = 0
 
 
 CLEAR = Door(
@@ -62,6 +65,7 @@ CLEAR = Door(
     memory_all=32 * MIB,
     holds=0,
     beyond="it is refused before it is decoded; up to 4 MiB if the key of a local user is in it",
+    strangers=32 * MIB,
 )
 
 SIGN_INS = Door(
@@ -78,6 +82,7 @@ SIGN_INS = Door(
     holds=60,
     beyond="refused; 20 000 of unknown minions wait, and those above 4 KiB share 32 MiB; who has "
     "an accepted key goes first",
+    strangers=192 * MIB,
 )
 
 CONTROL = Door(
@@ -97,6 +102,7 @@ CONTROL = Door(
     "one that is not finished in time. A user's further calls are refused. Of users who make it "
     "keep too much, the connection that keeps most is closed. Others than root and the daemon's "
     "own user have half of the 512 connections, and one user an eighth",
+    strangers=192 * MIB,
 )
 
 CONTROL_MINION = Door(
@@ -112,6 +118,7 @@ CONTROL_MINION = Door(
     memory_all=16 * MIB,
     holds=60,
     beyond=CONTROL.beyond,
+    strangers=16 * MIB,
 )
 
 PEER_STRANGER = Door(
@@ -130,6 +137,7 @@ PEER_STRANGER = Door(
     beyond="128 connections that have proved nothing, 16 from one address, 120 failures a minute "
     "from one address: TCP refuses more. A join that proves no secret is not answered; 5 of them "
     "a minute from one address, 60 in all, and no join is heard for a minute",
+    strangers=32 * MIB,
 )
 
 PEER_MEMBER = Door(
@@ -188,7 +196,10 @@ LOGIN_LDAP = Door(
     title="directories of logins",
     who="the servers of `auth.ldap`, asked by a worker process; what it says of them is judged "
     "as at the control socket",
-    opened=("saltwisted/worker/process/ldap.py:_open",),
+    opened=(
+        "saltwisted/worker/process/ldap.py:_open",
+        "saltwisted/worker/process/ldap.py:_bind",
+    ),
     request=1 * MIB,
     per_kib=60,
     per_request=500,
@@ -271,6 +282,7 @@ HTTP = Door(
         "what is larger is answered with 413; where there is no room for all, whoever keeps the "
         "most loses what is oldest of it (503)"
     ),
+    strangers=96 * MIB,
 )
 
 HTTP_USERS = Door(
@@ -301,6 +313,7 @@ STATIC = Door(
     memory_all=256 * MIB,
     holds=60.0,
     beyond="a larger file is not served; who reads nothing is cut off",
+    strangers=256 * MIB,
 )
 
 METRICS = Door(
@@ -316,6 +329,7 @@ METRICS = Door(
     memory_all=8 * MIB,
     holds=20.0,
     beyond="a body ends the connection; where there are many, the oldest is closed",
+    strangers=8 * MIB,
 )
 
 EVENTS = Door(
@@ -355,7 +369,7 @@ REQUESTS_ZMQ = Door(
     name="requests-zeromq",
     title="4506, ZeroMQ",
     who="anyone; what a request may do is decided after it is opened",
-    opened=("transports/zeromq/router.py:_bind",),
+    opened=("saltwisted/transports/zeromq/router.py:_bind",),
     request=128 * MIB,
     per_kib=1000,
     per_request=200,
@@ -364,13 +378,14 @@ REQUESTS_ZMQ = Door(
     memory_all=640 * MIB,
     holds=60,
     beyond="hung up on, the slowest first; strangers share a third of what is unfinished",
+    strangers=128 * MIB,
 )
 
 PUBLICATIONS_ZMQ = Door(
     name="publications-zeromq",
     title="4505, ZeroMQ",
     who="anyone; a publication can be read by those only who have a key",
-    opened=("transports/zeromq/publisher.py:listen",),
+    opened=("saltwisted/transports/zeromq/publisher.py:listen",),
     request=1 * KIB,
     per_kib=1000,
     per_request=200,
@@ -379,13 +394,14 @@ PUBLICATIONS_ZMQ = Door(
     memory_all=32 * MIB,
     holds=60,
     beyond="hung up on",
+    strangers=32 * MIB,
 )
 
 REQUESTS_TCP = Door(
     name="requests-tcp",
     title="4506, TCP",
     who="anyone; what a request may do is decided after it is opened",
-    opened=("transports/tcp/framed.py:bind",),
+    opened=("saltwisted/transports/tcp/framed.py:bind",),
     request=128 * MIB,
     per_kib=1000,
     per_request=200,
@@ -394,13 +410,20 @@ REQUESTS_TCP = Door(
     memory_all=640 * MIB,
     holds=60,
     beyond="hung up on, the slowest first; strangers share a third of what is unfinished",
+    strangers=128 * MIB,
+)
+
+REQUESTS_TLS = REQUESTS_TCP._replace(
+    name="requests-tls",
+    title="4506, TLS",
+    who="with `cert_reqs`, whose certificate is of an authority that the master trusts",
 )
 
 PUBLICATIONS_TCP = Door(
     name="publications-tcp",
     title="4505, TCP",
     who="anyone; a publication can be read by those only who have a key",
-    opened=("transports/tcp/framed.py:bind",),
+    opened=("saltwisted/transports/tcp/framed.py:bind",),
     request=64 * KIB,
     per_kib=1000,
     per_request=200,
@@ -409,6 +432,33 @@ PUBLICATIONS_TCP = Door(
     memory_all=32 * MIB,
     holds=60,
     beyond="hung up on",
+    strangers=32 * MIB,
+)
+
+PUBLICATIONS_TLS = PUBLICATIONS_TCP._replace(
+    name="publications-tls",
+    title="4505, TLS",
+    who="with `cert_reqs`, whose certificate is of an authority that the master trusts",
+)
+
+MASTERS = Door(
+    name="masters",
+    title="the masters that a minion connects to",
+    who="who has the key of a master that the minion trusts, once it has proved that; before, "
+    "whoever answers at its address",
+    opened=(
+        "saltwisted/transports/zeromq/dealer.py:_start",
+        "saltwisted/transports/zeromq/subscriber.py:open",
+        "saltwisted/minion/tcp.py:_to",
+    ),
+    request=128 * MIB,
+    per_kib=200,
+    per_request=400,
+    turn=50,
+    memory=256 * MIB,
+    memory_all=1024 * MIB,
+    holds=60,
+    beyond="the message is dropped, and the minion asks again, or another master",
 )
 
 DOORS: dict[str, Door] = {
@@ -435,7 +485,10 @@ DOORS: dict[str, Door] = {
         REQUESTS_ZMQ,
         PUBLICATIONS_ZMQ,
         REQUESTS_TCP,
+        REQUESTS_TLS,
         PUBLICATIONS_TCP,
+        PUBLICATIONS_TLS,
+        MASTERS,
     )
 }
 """All doors, by name."""

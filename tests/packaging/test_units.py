@@ -81,11 +81,11 @@ class UnitTests(SynchronousTestCase):
 
     def test_fits(self) -> None:
         """
-        10 000 minions and all workers fit into the share of a machine of 2 GiB; of one of 4 GiB
-        that is all doors' bounds besides.
+        10 000 minions and all workers fit into the share of a machine of 2 GiB; into that of one of
+        4 GiB also all that strangers may make a node keep.
         """
         workers = sum(limits.size for limits in warm_pool(Clock())._limits.values())
-        doors = sum(door.memory_all for door in DOORS.values()) / MIB
+        doors = sum(door.strangers for door in DOORS.values()) / MIB
         for role in ("master", "cluster"):
             unit = settings(role)
             share = int(unit["MemoryMax"].rstrip("%")) / 100
