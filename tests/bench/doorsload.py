@@ -42,6 +42,8 @@ LOST = 60.0
 """Seconds after which nobody waits any more."""
 GREETING = b"\xff" + b"\0" * 8 + b"\x7f\x03\x01NULL" + b"\0" * 48
 READY = b"\x04\x1c\x05READY\x0bSocket-Type\x00\x00\x00\x06DEALER"
+STRANGER = ("127.0.0.9", 0)
+"""Where attackers come from: no minion has ever spoken from there."""
 UNFINISHED = 20 * MIB
 
 
@@ -217,7 +219,7 @@ Attack = Callable[[argparse.Namespace], Iterator[Any]]
 def _sends(frame: bytes, options: argparse.Namespace) -> Iterator[Any]:
     """One frame to 4506, and how long its answer is."""
     if options.transport == "tcp":
-        stream = socket.create_connection(("127.0.0.1", options.port))
+        stream = socket.create_connection(("127.0.0.1", options.port), source_address=STRANGER)
         # The head as it is, and the body without a copy that is decoded
         whole = b"\x82\xa4head\x81\xa3mid\xa11\xa4body" + frame
         yield
@@ -258,7 +260,7 @@ def unfinished(options: argparse.Namespace) -> Iterator[Any]:
     yield
     held, cut = [], 0
     for _ in range(20):
-        stream = socket.create_connection(("127.0.0.1", options.port))
+        stream = socket.create_connection(("127.0.0.1", options.port), source_address=STRANGER)
         held.append(stream)
         try:
             stream.sendall(GREETING)
@@ -303,7 +305,7 @@ def _http(options: argparse.Namespace, requests: list[bytes], each: int = 1) -> 
     yield
     open_ = {}
     for data in requests:
-        stream = socket.create_connection(("127.0.0.1", options.http))
+        stream = socket.create_connection(("127.0.0.1", options.http), source_address=STRANGER)
         stream.setblocking(False)
         open_[stream] = data
     statuses: Counter[str] = Counter()
