@@ -461,6 +461,57 @@ MASTERS = Door(
     beyond="the message is dropped, and the minion asks again, or another master",
 )
 
+MINIONS_DATA = Door(
+    name="minions-data",
+    title="sealed requests by which minions bring something: returns, events, grains, mine, files",
+    who="an accepted minion, by its session key",
+    opened=(),
+    request=128 * MIB,
+    # A list of events of seven bytes each, each of which is fired
+    per_kib=1000.0,
+    per_request=500.0,
+    turn=8.0,
+    # What a handler makes of a request, beside the request itself
+    memory=4 * 128 * MIB,
+    # Of events that wait for reactions, on the disk; a minion has at most half of what is free
+    memory_all=1024 * MIB,
+    holds=60.0,
+    beyond="it is refused; a minion's long requests wait for one another, and if too many events "
+    "wait for reactions, it loses its own",
+)
+
+MINIONS_ASK = Door(
+    name="minions-ask",
+    title="sealed requests by which minions ask for something, or have something done; what they "
+    "target costs a few microseconds more for each word and minion, in turns",
+    who="an accepted minion, by its session key",
+    opened=(),
+    request=2 * MIB,
+    per_kib=1000.0,
+    per_request=1000.0,
+    turn=8.0,
+    memory=32 * MIB,
+    memory_all=1024 * MIB,
+    holds=60.0,
+    beyond="it is refused",
+)
+
+PUBLISH = Door(
+    name="publish",
+    title="jobs of users with rules, and of minions, beside the names that are their target",
+    who="a user of publisher_acl or external_auth, a minion of peer",
+    opened=(),
+    request=MIB,
+    # Arguments that are YAML, of functions that call others
+    per_kib=1000.0,
+    per_request=1000.0,
+    turn=15.0,
+    memory=32 * MIB,
+    memory_all=1024 * MIB,
+    holds=60.0,
+    beyond="it is refused",
+)
+
 DOORS: dict[str, Door] = {
     row.name: row
     for row in (
@@ -489,6 +540,9 @@ DOORS: dict[str, Door] = {
         PUBLICATIONS_TCP,
         PUBLICATIONS_TLS,
         MASTERS,
+        MINIONS_DATA,
+        MINIONS_ASK,
+        PUBLISH,
     )
 }
 """All doors, by name."""

@@ -18,15 +18,17 @@ from fnmatch import fnmatch, fnmatchcase
 from functools import lru_cache
 from typing import Any, TypeAlias
 
+from saltwisted.domain.api.pieces import room_after
 from saltwisted.domain.arguments import split_words
 from saltwisted.domain.firing import SEND, may_fire, may_have_fired, tag_sent, tags_of
 from saltwisted.domain.nested import (
+    FUNCTIONS,
     NAME,
     Unreadable,
     calls,
     names_of,
-    nested,
     nested_functions,
+    nesting,
     readable,
 )
 from saltwisted.domain.targeting.regexes import is_risky
@@ -92,8 +94,6 @@ def function_matches(pattern: object, fun: str) -> bool:
     return compiled is not None and compiled.match(fun) is not None
 
 
-FUNCTIONS = 1024
-"""Functions of one command."""
 LONG = 1024
 """Characters of an argument up to which any expression judges it; above, cheap ones alone do."""
 
@@ -114,8 +114,10 @@ def command_fault(fun: Any) -> str:
     return ""
 
 
-def blacklisted(blacklist: Mapping[str, Any] | None, user: str, fun: Any, arg: Any) -> bool:
-    """Whether C{publisher_acl_blacklist} names the user, or any function of the command."""
+def blacklisting(blacklist: Mapping[str, Any] | None, user: str, fun: Any, arg: Any) -> Judging:
+    """
+    Whether C{publisher_acl_blacklist} names the user, or any function of the command; in steps.
+    """
     if not blacklist:
         return False
     if any(expr_match(user, str(name)) for name in _listed(blacklist.get("users"))):
@@ -124,14 +126,15 @@ def blacklisted(blacklist: Mapping[str, Any] | None, user: str, fun: Any, arg: A
     if not modules:
         return False
     try:
-        return any(
-            expr_match(name, pattern)
-            for function, own in calls(fun, arg)
-            for name in (function, *nested_functions(function, own))
-            for pattern in modules
-        )
+        for function, own in calls(fun, arg):
+            inside = yield from nesting(function, own)
+            for name in (function, *inside.functions):
+                if any(expr_match(name, pattern) for pattern in modules):
+                    return True
+                yield None
     except Unreadable:
         return True
+    return False
 
 
 def rules_for(acl: Mapping[str, Any] | None, user: str) -> list[Any]:
@@ -164,13 +167,13 @@ def may_publish(
 
     @param extras: what else the job carries: C{ret}, C{module_executors} and the like.
     """
-    if blacklisted(blacklist, user, fun, arg):
+    if (yield from blacklisting(blacklist, user, fun, arg)):
         return False
     if not rules:
         return False
     if not extras_allowed(rules, extras or {}):
         return False
-    if not may_have_fired(rules, fun, arg):
+    if not (yield from may_have_fired(rules, fun, arg)):
         return False
     if isinstance(fun, str) and fun in FREE:
         return True
@@ -254,7 +257,7 @@ def allowed(
         if not (yield from _one_allowed(rules, name, own, minions, covered)):
             return False
         try:
-            inside = nested(name, own)
+            inside = yield from nesting(name, own)
         except Unreadable:
             return False
         if not _kind_allowed(rules, "@returner", inside.returners):
@@ -273,8 +276,9 @@ def _one_allowed(
     covered: dict[str, bool],
 ) -> Judging:
     """@param covered: of the rules' targets so far, whether they mean all these minions."""
-    yield None
+    words = Words(arg)
     for rule in rules:
+        yield None
         if isinstance(rule, str):
             if function_matches(rule, fun):
                 return True
@@ -282,7 +286,7 @@ def _one_allowed(
             ((target, patterns),) = rule.items()
             if not isinstance(target, str) or target.startswith("@"):
                 continue
-            if not conditions_allow(patterns, fun, arg):
+            if not conditions_allow(patterns, fun, words):
                 continue
             if target not in covered:
                 try:
@@ -295,12 +299,30 @@ def _one_allowed(
     return False
 
 
-def conditions_allow(conditions: Any, fun: str, arg: Sequence[Any] | None) -> bool:
+class Words:
+    """
+    The arguments of a call, for rules that restrict them: read once, however many rules there are.
+
+    @param arg: C{None}: they are not known.
+    """
+
+    def __init__(self, arg: Sequence[Any] | None) -> None:
+        self._arg = arg
+        self._words: tuple[list[Any], dict[str, Any]] | None = None
+
+    def read(self) -> tuple[list[Any], dict[str, Any]] | None:
+        """Positional and keyword arguments; C{None}: nobody knows, or they are too much to read."""
+        if self._words is None and self._arg is not None and readable(self._arg):
+            self._words = split_words(self._arg)
+        return self._words
+
+
+def conditions_allow(conditions: Any, fun: str, words: Words) -> bool:
     """
     Whether one of a rule's patterns means this call.
 
     A map of a pattern to C{args} and C{kwargs} restricts arguments; it never means a
-    call whose arguments are not known (C{None}).
+    call whose arguments are not known.
     """
     for condition in _listed(conditions):
         if isinstance(condition, str):
@@ -308,10 +330,9 @@ def conditions_allow(conditions: Any, fun: str, arg: Sequence[Any] | None) -> bo
                 return True
         elif isinstance(condition, Mapping) and len(condition) == 1:
             ((pattern, limits),) = condition.items()
-            if arg is not None and function_matches(pattern, fun) and readable(arg):
-                positional, keywords = split_words(arg)
-                if any(_fits(limit, positional, keywords) for limit in _listed(limits)):
-                    return True
+            known = words.read() if function_matches(pattern, fun) else None
+            if known is not None and any(_fits(limit, *known) for limit in _listed(limits)):
+                return True
     return False
 
 
@@ -332,6 +353,9 @@ def _fits(limit: Any, positional: Sequence[Any], keywords: Mapping[str, Any]) ->
 
 
 def _argument_matches(pattern: object, value: Any) -> bool:
+    if not isinstance(value, str) and room_after(value, LONG) < 0:
+        # It would have to be written out for each rule
+        return False
     text = str(value)
     if len(text) > LONG and isinstance(pattern, str) and is_risky(pattern, 1):
         return False
@@ -349,7 +373,7 @@ def special_allows(
     module, dot, name = fun.partition(".")
     if not dot or "." in name:
         return False
-    full = [*arg, {"__kwarg__": True, **kwarg}] if kwarg else list(arg)
+    full = Words([*arg, {"__kwarg__": True, **kwarg}] if kwarg else list(arg))
     if kind == "runner" and fun == SEND and tags_of(rules) is not None:
         return may_fire(rules, tag_sent(arg, kwarg))
     for rule in rules:
@@ -425,7 +449,8 @@ def peer_may_publish(
         return False
     try:
         for name, own in calls(fun, arg):
-            if any(each.startswith("publish.") for each in (name, *nested_functions(name, own))):
+            inside = yield from nesting(name, own)
+            if any(each.startswith("publish.") for each in (name, *inside.functions)):
                 return False
     except Unreadable:
         return False

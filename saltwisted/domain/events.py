@@ -36,7 +36,8 @@ _ABOUT = {("salt", "minion"): 2, ("salt", "beacon"): 2, ("salt", "state_result")
 _ABOUT |= {("minion", "refresh"): 2, ("resource", "refresh"): 2}
 """The first two words of tags about one minion, to the place of its id."""
 _JUDGED = ("salt/", "cluster/", "saltwisted/", "minion/", "resource/")
-_MAX_TAG = 4096
+MAX_TAG = 4096
+"""Characters of a tag."""
 
 
 def minion_may_fire(minion_id: str, tag: object) -> bool:
@@ -47,7 +48,7 @@ def minion_may_fire(minion_id: str, tag: object) -> bool:
     presence and cluster; tags of jobs, state results, refreshes, minions and beacons that name
     another minion; and what cannot be a tag (the packed form of events ends it at two newlines).
     """
-    if not isinstance(tag, str) or not tag or len(tag) > _MAX_TAG or "\n\n" in tag:
+    if not isinstance(tag, str) or not tag or len(tag) > MAX_TAG or "\n\n" in tag:
         return False
     if not tag.startswith(_JUDGED):
         return True
@@ -106,3 +107,39 @@ def weight(value: Any, depth: int = 64) -> int:
             total += len(item) + 2 if type(item) is str else weight(item, depth - 1)
         return total
     return 9
+
+
+WALK = 30_000
+"""Values of an event that are looked at one by one: one or two milliseconds."""
+BEYOND = 80
+"""Bytes for which each value counts of an event that has more: about what it takes in memory."""
+
+
+def rough_weight(value: Any) -> int:
+    """
+    As L{weight}, but of what has more than L{WALK} values only the first are looked at: it counts
+    for L{BEYOND} bytes for each value that is known to be in there, and so for megabytes.
+    """
+    total, count = 0, 1
+    waiting: list[Any] = [(value,)]
+    while waiting:
+        for item in waiting.pop():
+            kind = type(item)
+            if kind is str or kind is bytes:
+                total += len(item) + 2
+            elif kind is dict:
+                total += 2
+                if item:
+                    count += len(item)
+                    waiting.append(item)
+                    waiting.append(item.values())
+            elif kind is list or kind is tuple:
+                total += 2
+                if item:
+                    count += len(item)
+                    waiting.append(item)
+            else:
+                total += 9
+        if count > WALK:
+            return max(total, count * BEYOND)
+    return total

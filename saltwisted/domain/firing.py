@@ -9,12 +9,12 @@ own way to allow the function of that runner, and so all tags.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
 from saltwisted.domain.arguments import split_words
-from saltwisted.domain.nested import Unreadable, calls, nested_functions, readable
+from saltwisted.domain.nested import Unreadable, calls, nesting, readable
 
 EVENT = "@event"
 SEND = "event.send"
@@ -52,16 +52,17 @@ def tag_sent(arg: Sequence[Any], kwarg: Mapping[str, Any]) -> Any:
     return positional[0] if positional else {**keywords, **kwarg}.get("tag")
 
 
-def may_have_fired(rules: Sequence[Any], fun: Any, arg: Any) -> bool:
+def may_have_fired(rules: Sequence[Any], fun: Any, arg: Any) -> Generator[None, None, bool]:
     """
-    Whether a user may have minions call these functions, as far as they fire events. A function
-    that fires and is called by another one, so that its tag cannot be read, is refused.
+    Whether a user may have minions call these functions, as far as they fire events; in steps. A
+    function that fires and is called by another one, so that its tag cannot be read, is refused.
     """
     if tags_of(rules) is None:
         return True
     try:
         for name, own in calls(fun, arg):
-            if any(each in _PLACES for each in nested_functions(name, own)):
+            inside = yield from nesting(name, own)
+            if any(each in _PLACES for each in inside.functions):
                 return False
             if name == "state.single" and (not readable(own) or _state(own).startswith("event.")):
                 return False

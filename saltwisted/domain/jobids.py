@@ -17,12 +17,15 @@ from typing import Any
 
 from attrs import define, field
 
+from saltwisted.domain.api.pieces import room_after
 from saltwisted.domain.jid import jid_seconds
 from saltwisted.domain.secrecy import told
 from saltwisted.errors import RemoteError
 
 BEGUN = "begun"
 """In the record of a job in parts: when its first part was published."""
+MOST_VALUES, MOST_NAMES = 10_000, 1024
+"""Values of an argument list, and names of functions, in a record that minions' words make."""
 
 
 def judged_jid(value: object) -> str:
@@ -115,12 +118,28 @@ def claimed_by(job: Mapping[str, Any] | None, returned: Iterable[str]) -> list[s
 def _shaped(fun: Any, arg: Any, tgt: Any, tgt_type: Any, user: Any) -> dict[str, Any]:
     """A record in the forms that those of published jobs have."""
     return {
-        "fun": [str(name) for name in fun] if isinstance(fun, (list, tuple)) else str(fun or ""),
-        "arg": list(arg) if isinstance(arg, (list, tuple)) else [arg],
-        "tgt": [str(name) for name in tgt] if isinstance(tgt, (list, tuple)) else str(tgt or ""),
-        "tgt_type": str(tgt_type or "glob"),
-        "user": str(user or "root"),
+        "fun": _texts(fun),
+        "arg": _short(list(arg) if isinstance(arg, (list, tuple)) else [arg], []),
+        "tgt": _texts(tgt),
+        "tgt_type": _text(tgt_type or "glob"),
+        "user": _text(user or "root"),
     }
+
+
+def _texts(value: Any) -> str | list[str]:
+    if isinstance(value, (list, tuple)):
+        return [_text(each) for each in value[:MOST_NAMES]]
+    return _text(value or "")
+
+
+def _text(value: Any) -> str:
+    """A name; what is none, and as long as no name is, gets none."""
+    return str(_short(value, ""))
+
+
+def _short(value: Any, instead: Any) -> Any:
+    """A value that takes no time to look at; of a claim, the minion's return has all of it."""
+    return value if room_after(value, MOST_VALUES) >= 0 else instead
 
 
 def record_of_claim(minion_id: str, load: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,8 +148,9 @@ def record_of_claim(minion_id: str, load: Mapping[str, Any]) -> dict[str, Any]:
     """
     arg = load.get("fun_args") or []
     job = _shaped(load.get("fun"), arg, minion_id, "glob", load.get("user"))
-    if load.get("metadata") is not None:
-        job["metadata"] = load["metadata"]
+    metadata = _short(load.get("metadata"), None)
+    if metadata is not None:
+        job["metadata"] = metadata
     return job
 
 
@@ -138,7 +158,7 @@ def record_of_running(job: Mapping[str, Any]) -> dict[str, Any]:
     """A job as a minion says that it runs it, likewise, and no key that a master would set."""
     tgt, tgt_type = job.get("tgt"), job.get("tgt_type")
     shown = _shaped(job.get("fun"), job.get("arg") or [], tgt, tgt_type, job.get("user"))
-    shown.update((key, job[key]) for key in ("pid", "metadata") if key in job)
+    shown.update((key, _short(job[key], None)) for key in ("pid", "metadata") if key in job)
     return shown
 
 

@@ -10,13 +10,15 @@ anything.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from attrs import define, field
 
 from saltwisted.domain.arguments import SLOT, keyword_of, split_words, yamlify
 from saltwisted.errors import SaltwistedError
+from saltwisted.wire.decoding import at_once
 
 DEPTH = 8
 """Calls within calls that are followed."""
@@ -24,6 +26,12 @@ TEXT = 16_384
 """Characters of C{name=value} that are read as YAML, of one call with all that it leads to."""
 ITEMS = 65_536
 """Values in arguments that are looked at, again for each call that they lead to."""
+STEP = 4096
+"""Of these, values that are looked at in one step."""
+SLOT_COSTS = 16
+"""As how many of these one counts that has to be taken apart."""
+FUNCTIONS = 1024
+"""Functions of one command, or of one call to which it leads."""
 NAME = 255
 """Characters of a function's name; rules may hold any expression to judge it by."""
 
@@ -60,11 +68,22 @@ def nested(fun: str, arg: Sequence[Any]) -> Nested:
 
     @raises Unreadable: that cannot be determined.
     """
+    found: Nested = at_once(nesting(fun, arg))
+    return found
+
+
+def nesting(fun: str, arg: Sequence[Any]) -> Generator[None, None, Nested]:
+    """
+    As L{nested}, in steps of some milliseconds at most.
+
+    @raises Unreadable: that cannot be determined.
+    """
     found = Nested()
+    reading = _Reading(found)
     if fun in CALLERS:
-        _Reading(found).follow(fun, arg, DEPTH)
+        yield from reading.follow(fun, arg, DEPTH)
     else:
-        found.functions += _slots(arg)
+        found.functions += yield from reading.slots(arg)
     return found
 
 
@@ -90,18 +109,55 @@ class _Reading:
         self._text = TEXT
         self._items = ITEMS
 
-    def follow(self, fun: str, arg: Sequence[Any], depth: int) -> None:
+    def slots(self, value: Any) -> Generator[None, None, list[str]]:
+        """The functions of all slots, wherever they are."""
+        found: list[str] = []
+        waiting: deque[Any] = deque([(value,)])
+        looked = 0
+        while waiting:
+            some = waiting.popleft()
+            self._spend(len(some))
+            for item in some:
+                kind = type(item)
+                if kind is str:
+                    if SLOT in item:
+                        found += _slots_of(item)
+                        looked += SLOT_COSTS
+                        if looked > STEP:
+                            looked = 0
+                            yield
+                elif kind is dict or isinstance(item, Mapping):
+                    if item:
+                        waiting.append(item)
+                        waiting.append(item.values())
+                elif (kind is list or kind is tuple) and item:
+                    waiting.append(item)
+            looked += 1 + len(some)
+            if looked > STEP:
+                looked = 0
+                yield
+        return found
+
+    def follow(self, fun: str, arg: Sequence[Any], depth: int) -> Generator[None, None, None]:
         """A call that leads to others."""
         self._text -= sum(len(word[1]) for word in map(keyword_of, arg) if word)
         if depth == 0 or self._text < 0:
             raise Unreadable("calls are nested too deeply, or there is too much YAML")
         positional, keywords = split_words(arg)
-        slots = _slots([positional, keywords], self._spend)
+        slots = yield from self.slots([positional, keywords])
+        yield
         for step in (*map(Step, slots), *CALLERS[fun](positional, keywords)):
+            if step is NOTHING:
+                yield
+                continue
             if isinstance(step, Returner):
                 self._found.returners += names_of(step.name)
                 continue
+            if isinstance(step.fun, str) and step.fun.count(",") >= FUNCTIONS:
+                raise Unreadable("too many functions")
+            yield
             for name, own in calls(step.fun, step.arg):
+                self._spend(1)
                 if len(name) > NAME:
                     raise Unreadable("a function name that is too long")
                 self._found.functions.append(name)
@@ -109,7 +165,7 @@ class _Reading:
                     continue
                 if step.arg is None:
                     raise Unreadable(f"{name} within {fun}")
-                self.follow(name, own, depth - 1)
+                yield from self.follow(name, own, depth - 1)
 
     def _spend(self, items: int) -> None:
         self._items -= items
@@ -147,27 +203,15 @@ def names_of(value: Any) -> list[str]:
     return [] if value is None else [str(value)]
 
 
-def _slots(value: Any, spend: Callable[[int], None] = lambda items: None) -> list[str]:
-    """The functions of all slots, wherever they are; C{spend} hears how much is looked at."""
-    found: list[str] = []
-    waiting = [value]
-    while waiting:
-        item = waiting.pop()
-        spend(1)
-        if isinstance(item, str):
-            word = keyword_of(item) if "=" in item[:256] and SLOT in item else None
-            for text in (item, word[1]) if word else (item,):
-                if text.lstrip().startswith(SLOT):
-                    match = _SLOT.match(text.lstrip())
-                    if match is None:
-                        raise Unreadable("a slot")
-                    found.append(match[1])
-        elif isinstance(item, Mapping):
-            waiting += item.keys()
-            waiting += item.values()
-        elif isinstance(item, (list, tuple)):
-            waiting += reversed(item)
-    return found
+def _slots_of(text: str) -> Iterator[str]:
+    """The functions of a text with slots: it may be one, or the value of a keyword."""
+    word = keyword_of(text) if "=" in text[:256] else None
+    for each in (text, word[1]) if word else (text,):
+        if each.lstrip().startswith(SLOT):
+            match = _SLOT.match(each.lstrip())
+            if match is None:
+                raise Unreadable("a slot")
+            yield match[1]
 
 
 class Returner(NamedTuple):
@@ -175,6 +219,9 @@ class Returner(NamedTuple):
 
     name: Any
 
+
+NOTHING = Returner(None)
+"""A step in which nothing was found."""
 
 Reader: TypeAlias = Callable[[list[Any], dict[str, Any]], Iterator[Step | Returner]]
 
@@ -242,7 +289,10 @@ def _publish(args: list[Any], kwargs: dict[str, Any]) -> Iterator[Step | Returne
     """C{publish.publish(tgt, fun, arg, tgt_type, returner)}."""
     name = _at(args, kwargs, 1, "fun")
     if name is not None:
-        yield Step(_plain(name), _list(yamlify(_at(args, kwargs, 2, "arg"))))
+        own = _at(args, kwargs, 2, "arg")
+        if isinstance(own, str) and len(own) > TEXT:
+            raise Unreadable("there is too much YAML")
+        yield Step(_plain(name), _list(yamlify(own)))
     yield Returner(_at(args, kwargs, 4, "returner") or None)
 
 
@@ -319,6 +369,7 @@ def _high(args: list[Any], kwargs: dict[str, Any]) -> Iterator[Step | Returner]:
     """C{state.high(data)}: C{{id: {state: [function, {argument: value}]}}}."""
     data = _at(args, kwargs, 0, "data")
     for name, body in data.items() if isinstance(data, Mapping) else ():
+        yield NOTHING
         if isinstance(body, str):
             body = {body: []}
         for state, entries in body.items() if isinstance(body, Mapping) else ():

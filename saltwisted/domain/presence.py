@@ -14,6 +14,8 @@ from typing import Any
 
 from attrs import frozen
 
+MOST_ADDRESSES = 1024
+"""Addresses in the grains of one minion that are looked at."""
 _LOOPBACK = frozenset(("127.0.0.1", "::1"))
 
 
@@ -31,7 +33,9 @@ def known_addresses(peer: str, grains: Mapping[str, Any]) -> tuple[str, ...]:
         values = grains.get(name)
         if isinstance(values, (list, tuple)):
             found += [
-                value for value in values if isinstance(value, str) and value not in _LOOPBACK
+                value
+                for value in values[:MOST_ADDRESSES]
+                if isinstance(value, str) and value not in _LOOPBACK
             ]
     return tuple(found)
 

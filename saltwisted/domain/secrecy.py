@@ -14,10 +14,11 @@ published, and looks up the others in the job cache.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Generator, Mapping
+from typing import Any, TypeAlias
 
 from saltwisted.domain.jid import is_jid
+from saltwisted.wire.decoding import at_once
 
 MARK = "no_log"
 STARS = "**********"
@@ -45,6 +46,10 @@ REQUESTED = "_minion_event"
 """The C{cmd} by which an event has the whole request around its data."""
 MOST_KNOWN = 4096
 """Jobs of either kind; who asks for an older one reads its record."""
+STEP = 500
+"""Values between two steps, well under a millisecond."""
+Steps: TypeAlias = Generator[None, None, Any]
+"""Something that takes long for megabytes, in steps; its value is what becomes of them."""
 
 
 def redact(value: Any) -> Any:
@@ -60,13 +65,46 @@ def redact(value: Any) -> Any:
 
 def hide(value: Any) -> Any:
     """As L{redact}, and also bytes, which Salt shows where it masks pillars."""
+    return at_once(hiding(value))
+
+
+def hiding(value: Any) -> Steps:
+    """The same in steps; it costs in proportion to what is in there, however deep."""
+    waiting: list[tuple[Any, Any]] = []
+    hidden = _leaf(value, waiting)
+    count = 0
+    while waiting:
+        source, made = waiting.pop()
+        if isinstance(made, dict):
+            for key, item in source.items():
+                made[key] = _leaf(item, waiting)
+                count += 1
+                if count % STEP == 0:
+                    yield
+        else:
+            for item in source:
+                made.append(_leaf(item, waiting))
+                count += 1
+                if count % STEP == 0:
+                    yield
+    return hidden
+
+
+def _leaf(value: Any, waiting: list[tuple[Any, Any]]) -> Any:
+    """What stands for a value; of a container, an empty one that waits to be filled."""
+    if isinstance(value, str):
+        return STARS if value else value
     if isinstance(value, (bytes, bytearray)):
         return STARS.encode() if value else value
+    made: Any
     if isinstance(value, Mapping):
-        return {key: hide(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [hide(item) for item in value]
-    return redact(value)
+        made = {}
+    elif isinstance(value, (list, tuple)):
+        made = []
+    else:
+        return value
+    waiting.append((value, made))
+    return made
 
 
 def marked(kwargs: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -85,18 +123,37 @@ def is_secret(job: Mapping[str, Any]) -> bool:
 
 def told(job: Mapping[str, Any]) -> Mapping[str, Any]:
     """A job or a return in the form in which it may be stored and shown."""
+    return job if is_open(job) else at_once(telling(job))
+
+
+def is_open(job: Mapping[str, Any]) -> bool:
+    """Whether there is nothing to hide in a job or a return."""
     if is_secret(job):
-        return {**job, **{word: _hidden(job[word]) for word in TOLD if word in job}}
+        return False
     fun = job.get("fun")
-    if fun in ASKED:
-        return {**job, "return": _within(job.get("return"))}
-    if isinstance(fun, (list, tuple)) and any(each in ASKED for each in fun):
+    if isinstance(fun, (list, tuple)):
+        return not any(each in ASKED for each in fun)
+    return fun not in ASKED
+
+
+def telling(job: Mapping[str, Any]) -> Steps:
+    """As L{told}, in steps."""
+    if is_secret(job):
+        shown = dict(job)
+        for word in TOLD:
+            if word in job:
+                shown[word] = yield from _hidden(job[word])
+        return shown
+    if is_open(job):
+        return job
+    found = job.get("return")
+    if isinstance(job.get("fun"), (list, tuple)) and isinstance(found, Mapping):
         # A map of the functions' names, or a list
-        found = job.get("return")
-        if isinstance(found, Mapping):
-            found = {name: _within(part) for name, part in found.items()}
-        return {**job, "return": _within(found)}
-    return job
+        answers = {}
+        for name, part in found.items():
+            answers[name] = yield from _within(part)
+        return {**job, "return": (yield from _within(answers))}
+    return {**job, "return": (yield from _within(found))}
 
 
 def named_job(tag: str) -> str:
@@ -126,13 +183,19 @@ def told_event(tag: str, data: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     C{fire_event: True} has the name of the state in the tag, too, and that is often a command. A
     tag that the site has chosen stays, because somebody waits for it.
     """
+    told_in_it: tuple[str, dict[str, Any]] = at_once(telling_event(tag, data))
+    return told_in_it
+
+
+def telling_event(tag: str, data: Mapping[str, Any]) -> Steps:
+    """As L{told_event}, in steps."""
     if not named_job(tag):
-        return tag, _around(data) if data.get("cmd") == REQUESTED else _own(data)
+        return tag, (yield from (_around if data.get("cmd") == REQUESTED else _own)(data))
     words = tag.split("/", 4)
     if words[1] == "state_result" and words[4:] == [_name_in(data)]:
         shown = "/".join((*words[:4], STARS))
-        return shown, _said(data, shown)
-    return tag, _said(data, tag)
+        return shown, (yield from _said(data, shown))
+    return tag, (yield from _said(data, tag))
 
 
 def _name_in(data: Mapping[str, Any]) -> Any:
@@ -144,7 +207,7 @@ def _name_in(data: Mapping[str, Any]) -> Any:
     return None
 
 
-def _said(data: Mapping[str, Any], tag: str) -> dict[str, Any]:
+def _said(data: Mapping[str, Any], tag: str) -> Steps:
     shown: dict[str, Any] = {}
     for key, value in data.items():
         if key == "tag":
@@ -152,26 +215,29 @@ def _said(data: Mapping[str, Any], tag: str) -> dict[str, Any]:
         elif key in SAID:
             shown[key] = value
         elif key == "data" and isinstance(value, Mapping):
-            shown[key] = _said(value, tag)
+            shown[key] = yield from _said(value, tag)
         else:
-            shown[key] = _hidden(value)
+            shown[key] = yield from _hidden(value)
     return shown
 
 
-def _around(load: Mapping[str, Any]) -> dict[str, Any]:
+def _around(load: Mapping[str, Any]) -> Steps:
     """A whole request whose C{data} are of the sender's own making."""
-    return {
-        key: _own(value)
-        if key == "data" and isinstance(value, Mapping)
-        else value
-        if key in SAID
-        else _hidden(value)
-        for key, value in load.items()
-    }
+    shown: dict[str, Any] = {}
+    for key, value in load.items():
+        if key == "data" and isinstance(value, Mapping):
+            shown[key] = yield from _own(value)
+        else:
+            shown[key] = value if key in SAID else (yield from _hidden(value))
+    return shown
 
 
-def _own(data: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value if key in OF_JOB else _hidden(value) for key, value in data.items()}
+def _own(data: Mapping[str, Any]) -> Steps:
+    shown: dict[str, Any] = {}
+    for key, value in data.items():
+        shown[key] = value if key in OF_JOB else (yield from _hidden(value))
+        yield
+    return shown
 
 
 def discreet(load: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -186,12 +252,12 @@ def discreet(load: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _said_event(event: Any) -> Any:
     if not isinstance(event, Mapping):
-        return _hidden(event)
+        return at_once(_hidden(event))
     tag, data = str(event.get("tag", "")), event.get("data")
     if not isinstance(data, Mapping):
-        return {**_own(event), "tag": tag}
+        return {**at_once(_own(event)), "tag": tag}
     shown, said = told_event(tag, data)
-    return {**_own(event), "tag": shown, "data": said}
+    return {**at_once(_own(event)), "tag": shown, "data": said}
 
 
 class SecretJobs:
@@ -219,27 +285,37 @@ class SecretJobs:
         return False if jid in self._open else None
 
 
-def _within(value: Any) -> Any:
+def _within(value: Any) -> Steps:
     """An answer that has jobs in it, or returns."""
     if isinstance(value, Mapping):
-        return told(value)
+        yield
+        return (yield from telling(value))
     if isinstance(value, list):
-        return [_within(each) for each in value]
+        answers = []
+        for each in value:
+            answers.append((yield from _within(each)))
+        return answers
     return value
 
 
-def _hidden(value: Any) -> Any:
-    """As L{hide}; results of states lose the names of these, which are often commands."""
+def _hidden(value: Any) -> Steps:
+    """As L{hiding}; results of states lose the names of these, which are often commands."""
     if not isinstance(value, Mapping):
-        return hide(value)
+        return (yield from hiding(value))
     found: dict[Any, Any] = {}
+    # Numbers that are taken, by what they follow: a thousand states may have one ID
+    numbers: dict[tuple[str, ...], int] = {}
     for key, item in value.items():
         name = key
         words = key.split("_|-") if isinstance(key, str) else ()
         if len(words) >= 4:
-            name, number = "_|-".join((words[0], words[1], words[1], words[-1])), 1
+            same = (words[0], words[1], words[-1])
+            name = "_|-".join((words[0], words[1], words[1], words[-1]))
+            number = numbers.get(same, 1)
             while name in found:
                 number += 1
                 name = "_|-".join((words[0], words[1], f"{words[1]} {number}", words[-1]))
-        found[name] = hide(item)
+            numbers[same] = number
+        found[name] = yield from hiding(item)
+        yield
     return found

@@ -11,7 +11,7 @@ like it send long lists of minions, or files as arguments.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -20,7 +20,7 @@ from twisted.logger import Logger
 from saltwisted.doors import CLEAR
 from saltwisted.errors import WireError
 from saltwisted.transports.deferreds import let_go
-from saltwisted.transports.turns import in_turns
+from saltwisted.transports.turns import stepped
 from saltwisted.wire.decoding import ACCEPTED, STRANGER, at_once
 from saltwisted.wire.envelope import MAX_CLEAR, Request, request_steps, user_key_steps
 
@@ -105,20 +105,10 @@ class ClearReads:
     async def _one(self, frame: Frame) -> Request:
         request: Request
         if len(frame) <= LARGEST:
-            request = await self._in_turns(request_steps(frame, STRANGER))
+            request = await stepped(self._clock, request_steps(frame, STRANGER))
             return request
-        key = await self._in_turns(user_key_steps(frame))
+        key = await stepped(self._clock, user_key_steps(frame))
         if not self._is_key(key):
             raise WireError("clear size")
         request = await self._in_thread(at_once, request_steps(frame, ACCEPTED))
         return request
-
-    async def _in_turns(self, steps: Generator[None, None, Any]) -> Any:
-        found: list[Any] = []
-
-        def kept() -> Generator[None, None, None]:
-            found.append((yield from steps))
-
-        async for _ in in_turns(self._clock, kept()):
-            pass
-        return found[0]

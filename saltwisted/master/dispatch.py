@@ -25,7 +25,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from saltwisted.domain.jid import JidMaker
+from saltwisted.domain.jid import JidMaker, is_jid
 from saltwisted.domain.jobids import BEGUN, JobInParts, judged_jid
 from saltwisted.domain.secrecy import told
 from saltwisted.domain.targeting.nodegroups import unfold
@@ -40,6 +40,7 @@ from saltwisted.master.runs import AwaitedJob
 from saltwisted.master.targets import Targets
 from saltwisted.master.workers import WorkerPool
 from saltwisted.transports.deferreds import let_go
+from saltwisted.transports.turns import in_turns
 
 GENERATION = "generation"
 """The keyword of a publication that names the earlier tree which it is to run on."""
@@ -379,8 +380,11 @@ class Dispatcher:
         async for item in self.run(load, self._ground.config.user, own=True):
             found = item["data"].get("return") if item["kind"] == "return" else None
             if isinstance(found, list) and not item["data"].get("retcode"):
-                jobs = (job for job in found if isinstance(job, Mapping))
-                answered(item["id"], {str(job.get("jid")) for job in jobs})
+                jids: set[str] = set()
+                async for job in in_turns(self._ground.clock, found):
+                    if isinstance(job, Mapping) and is_jid(jid := _jid_in(job)):
+                        jids.add(jid)
+                answered(item["id"], jids)
 
     def announce_next_key(self) -> None:
         """Tell our own minions to fetch the next publish key; stock ones are not addressed."""
@@ -422,6 +426,12 @@ async def _on_earlier(
     except DeniedError as error:
         raise RemoteError("SaltInvocationError", str(error)) from None
     return ()
+
+
+def _jid_in(job: Mapping[str, Any]) -> Any:
+    """The jid of a job that a minion says it runs; some say numbers."""
+    jid = job.get("jid")
+    return str(jid) if type(jid) is int else jid
 
 
 def _target(load: Mapping[str, Any]) -> Any:

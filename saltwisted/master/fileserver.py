@@ -35,6 +35,9 @@ Characters of a path with its environment, as it is asked for. No file has one o
 bytes.
 """
 
+PARTS, PATH = 64, 4096
+"""Components of the path of a pushed file, and characters of each item that is sent of it."""
+
 
 def parse_path(path: str, saltenv: str) -> tuple[str, str, int | None]:
     """
@@ -336,7 +339,7 @@ class FileServer:
     # -- pushed files
 
     def receive(
-        self, minion_id: str, path: list[Any], loc: int, data: bytes
+        self, minion_id: str, path: list[Any], loc: int, data: str | bytes
     ) -> bool | Deferred[bool]:
         """
         Take a chunk of a file that a minion pushes; false when that is off, or refused.
@@ -347,14 +350,17 @@ class FileServer:
         """
         if not self._recv or loc < 0 or loc + len(data) > self._recv_most:
             return False
-        if not path or not all(isinstance(item, str) for item in path) or path[0][:1] == "/":
+        if not 0 < len(path) <= PARTS or not all(_is_short(item) for item in path):
+            return False
+        if path[0][:1] == "/":
             return False
         parts = [part for item in path for part in item.split("/")]
         parts = [part for part in parts if part not in ("", ".")]
-        if not parts or len(parts) > 64 or not all(_is_component(part) for part in parts):
+        if not parts or len(parts) > PARTS or not all(_is_component(part) for part in parts):
             return False
         folders = [self._recv_dir, minion_id, "files", *parts[:-1]]
-        done: Deferred[bool] = self._run(_store_chunk, folders, parts[-1], loc, data)
+        most = self._recv_most
+        done: Deferred[bool] = self._run(_store_chunk, folders, parts[-1], loc, data, most)
         return done.addErrback(self._refused)
 
     def _refused(self, failure: Any) -> bool:
@@ -418,6 +424,10 @@ def _first_error(failure: Any) -> Any:
     return failure.value.subFailure
 
 
+def _is_short(item: Any) -> bool:
+    return isinstance(item, str) and len(item) <= PATH
+
+
 def _is_component(name: str) -> bool:
     return name != ".." and "\0" not in name and len(name.encode("utf-8", "replace")) <= 255
 
@@ -426,12 +436,18 @@ def _compress(data: bytes, level: int) -> bytes:
     return gzip.compress(data, level, mtime=0)
 
 
-def _store_chunk(folders: list[str], name: str, loc: int, data: bytes) -> bool:
+def _store_chunk(folders: list[str], name: str, loc: int, data: str | bytes, most: int) -> bool:
     """
     In the pool: walk down by descriptors without following links, then write at C{loc}.
 
+    @param data: text where the bytes happened to be UTF-8.
+    @param most: bytes of the file; false if it had more.
     @raises OSError: a link or something else in the way, or the disk refuses.
     """
+    if isinstance(data, str):
+        data = data.encode()
+    if loc + len(data) > most:
+        return False
     os.makedirs(folders[0], mode=0o700, exist_ok=True)
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     at = os.open(folders[0], flags)

@@ -20,6 +20,7 @@ from saltwisted.config.options import MasterConfig
 from saltwisted.interfaces import Entropy
 from saltwisted.master.autosign import Autosign
 from saltwisted.master.fileserver import FileServer
+from saltwisted.master.oneeach import OneEach
 from saltwisted.master.presence import Presence
 from saltwisted.master.publisher import Publisher
 from saltwisted.master.seams import Seams
@@ -46,6 +47,7 @@ class Ground:
     @ivar now: seconds since the epoch.
     @ivar counters: what was refused, dropped or served, by a short name each.
     @ivar seams: the surroundings of this master.
+    @ivar long_work: requests of minions that take many turns of the reactor.
     """
 
     config: MasterConfig
@@ -67,6 +69,7 @@ class Ground:
     counters: Counter[str]
     seams: Seams
     started: float = 0.0
+    long_work: OneEach = field(factory=OneEach)
     log: Logger = field(factory=Logger)
 
     @property

@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from saltwisted.domain.acl import command_fault
+from saltwisted.domain.brief import brief
+from saltwisted.domain.events import rough_weight
+from saltwisted.domain.nested import ITEMS
 from saltwisted.domain.targeting.bounds import fault
 from saltwisted.domain.targeting.traverse import DELIMITER
 from saltwisted.errors import RemoteError
@@ -19,10 +22,12 @@ def delimiter_of(load: Mapping[str, Any]) -> str:
     return str((kwargs.get("delimiter") if isinstance(kwargs, Mapping) else None) or DELIMITER)
 
 
-def check_size(load: Mapping[str, Any]) -> None:
+def check_size(load: Mapping[str, Any], most: int = 0) -> None:
     """
     Check the form and the size of a publish load, before anybody reads its contents.
 
+    @param most: bytes of all but its target, about, for one whom rules have to allow it; 0 for no
+        limit.
     @raises RemoteError: it has another form, or is too large.
     """
     tgt_type = str(load.get("tgt_type") or "glob")
@@ -31,6 +36,10 @@ def check_size(load: Mapping[str, Any]) -> None:
         reason = "The arguments of a command are a list"
     elif not isinstance(load.get("kwargs") or {}, Mapping):
         reason = "What else a command carries is a map"
+    elif len(load.get("arg") or []) > ITEMS:
+        reason = f"The command has more than {ITEMS} arguments"
+    elif most and (size := rough_weight({**load, "tgt": ""})) > most:
+        reason = f"The command is about {size} bytes long; at most {most} are allowed"
     if reason:
         raise RemoteError("SaltInvocationError", reason)
 
@@ -60,5 +69,5 @@ def seconds_of(value: Any, default: float) -> float:
     except (TypeError, ValueError, OverflowError):
         seconds = -1.0
     if not 0 <= seconds < 1e9:
-        raise RemoteError("SaltInvocationError", f"{str(value)[:50]!r} is not a number of seconds")
+        raise RemoteError("SaltInvocationError", f"{brief(value, 50)!r} is not a number of seconds")
     return seconds

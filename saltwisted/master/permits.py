@@ -12,12 +12,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from saltwisted.domain.acl import (
-    blacklisted,
+    blacklisting,
     bound_by_acl,
     may_publish,
     rules_for,
     special_allows,
 )
+from saltwisted.doors import PUBLISH
 from saltwisted.errors import RemoteError
 from saltwisted.master.asked import asks
 from saltwisted.master.context import Context
@@ -42,7 +43,7 @@ async def user_may_publish(ctx: Context, who: User, load: Mapping[str, Any]) -> 
 
     @raises RemoteError: it is more than anybody judges.
     """
-    check_size(load)
+    check_size(load, PUBLISH.request)
     return await _judged(ctx, who.rules, who.name, load)
 
 
@@ -54,14 +55,16 @@ async def local_may_publish(ctx: Context, user: str, owner: bool, load: Mapping[
     @param owner: whether this is root or the master's own user.
     @raises RemoteError: it is too large.
     """
-    check_size(load)
     config = ctx.config
     # Of others it is the name of their account, which says nothing about who they were before
     name = bound_by_acl(bool(config.sudo_acl), config.publisher_acl, user) if owner else ""
-    if owner and not name:
-        return not blacklisted(
+    is_judged = not owner or bool(name)
+    check_size(load, PUBLISH.request if is_judged else 0)
+    if not is_judged:
+        judging = blacklisting(
             config.publisher_acl_blacklist, user, load.get("fun"), load.get("arg") or []
         )
+        return not await ctx.dispatcher.targets.judged(judging)
     name = name or user
     return await _judged(ctx, rules_for(config.publisher_acl, name), name, load)
 

@@ -24,6 +24,7 @@ from saltwisted.interfaces import IPillarSource
 from saltwisted.master.ground import Ground
 from saltwisted.master.pillarerrors import PillarErrors
 from saltwisted.master.workers import WorkerPool
+from saltwisted.stores.jobs.longpacking import is_long, pack_in_turns
 from saltwisted.wire.msgpack import pack, unpack
 
 ENTRY = "saltwisted.worker.pillar.work:serve"
@@ -153,22 +154,26 @@ class Pillars:
         self._check()
         # Neither what somebody asks for besides, nor what an operator looks at
         is_own = or_good and not (override or ext or extra)
-        key = (minion_id, pack((saltenv, pillarenv, override or None, ext, extra or None)))
-        kept = self._kept.get(key)
+        asked = {"grains": grains, "override": override, "ext": ext, "extra": extra}
+        is_heavy = is_long(asked)
+        key, kept = (minion_id, b""), None
+        if not is_heavy:
+            key = (minion_id, pack((saltenv, pillarenv, override or None, ext, extra or None)))
+            kept = self._kept.get(key)
         if kept is not None and not fresh and self._holds(kept, grains):
             self._kept.move_to_end(key)
             self._ground.counters["pillar:kept"] += 1
             return self._served(key, kept.packed, kept.wrong) if is_own else kept.packed
         self._ground.counters["pillar:compiled"] += 1
+        if is_heavy:
+            # Nobody waits for it to be packed, and it is compared with nothing that was kept
+            asked = {"packed": b"".join(await pack_in_turns(self._ground.clock, asked))}
         payload = {
             "do": "pillar",
             "id": minion_id,
-            "grains": grains,
             "saltenv": saltenv,
             "pillarenv": pillarenv,
-            "override": override,
-            "ext": ext,
-            "extra": extra,
+            **asked,
         }
         for _ in range(TRIES):
             generation = self._ground.seams.pillars.generation()
@@ -180,7 +185,8 @@ class Pillars:
             self.log.error("pillar of {minion}: {line}", minion=minion_id, line=line[:500])
         packed: bytes = answer["packed"]
         wrong = "" if answer["good"] else (answer["log"] or ["see the log"])[0]
-        self._keep(key, packed, answer, grains, wrong)
+        if not is_heavy:
+            self._keep(key, packed, answer, grains, wrong)
         if is_own:
             packed = self._served(key, packed, wrong)
         if not (override or ext or extra) and self._ground.config.minion_data_cache:
@@ -239,8 +245,14 @@ class Pillars:
 
         @param opts: the options that the minion says it has.
         """
+        opts = dict(opts)
+        packed = (
+            b"".join(await pack_in_turns(self._ground.clock, opts, pack))
+            if is_long(opts)
+            else pack(opts)
+        )
         found: dict[str, list[str]] = await self._workers.call(
-            ENTRY, {"do": "tops", "id": minion_id, "opts": pack(dict(opts))}, TIMEOUT
+            ENTRY, {"do": "tops", "id": minion_id, "opts": packed}, TIMEOUT
         )
         return found
 

@@ -229,6 +229,8 @@ class Requests:
         if row.once and nonce and not session.first_use(nonce, ts):
             raise WireError("replayed")
         self._counters[row.counter] += 1
+        if len(request.blob) > row.most:
+            raise WireError("too-large")
         command = parse_command(load)
         pending = Asked(row, request, session, nonce, reply)
         try:

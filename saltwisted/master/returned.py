@@ -11,7 +11,10 @@ from twisted.internet.defer import Deferred
 
 from saltwisted.master.ground import Ground
 from saltwisted.transports.deferreds import as_deferred
+from saltwisted.transports.turns import in_turns
 
+AT_ONCE = 200
+"""States of a return that are looked at once; more are in turns of the reactor."""
 STATE_FUNS = frozenset(("state.sls", "state.apply", "state.highstate", "state.sls_id", "state.top"))
 
 
@@ -26,26 +29,50 @@ def keep(
     saved = as_deferred(ground.jobs.save_return(load, requested=requested))
 
     def stored(_new: bool) -> Any:
-        announce(ground, who, load)
+        announced = announce(ground, who, load)
+        return announced.addCallback(acknowledged) if announced is not None else acknowledged(None)
+
+    def acknowledged(_: None) -> Any:
         ground.seams.pins.returned(load["jid"], who)
         return ground.seams.acknowledging.return_stored(load["jid"], who)
 
     return saved.addCallback(stored)
 
 
-def announce(ground: Ground, who: str, load: Mapping[str, Any]) -> None:
-    """Fire C{salt/job/<jid>/ret/<id>}, and one error event per failed state of a state run."""
-    jid = load["jid"]
-    ground.bus.fire(f"salt/job/{jid}/ret/{who}", load)
+def announce(ground: Ground, who: str, load: Mapping[str, Any]) -> Deferred[None] | None:
+    """
+    Fire C{salt/job/<jid>/ret/<id>}, and one error event per failed state of a state run.
+
+    @return: fires when all of them are; C{None}: they are.
+    """
+    ground.bus.fire(f"salt/job/{load['jid']}/ret/{who}", load)
     if not load.get("retcode") or ground.config.state_events is None:
-        return
-    for fun, result in _state_runs(load):
+        return None
+    runs = list(_state_runs(load))
+    if sum(len(result) for _, result in runs) > AT_ONCE:
+        return Deferred.fromCoroutine(_announce_many(ground, who, load, runs))
+    for fun, result in runs:
         for tag, chunk in result.items():
-            if isinstance(chunk, dict) and chunk.get("result") is False:
-                ground.bus.fire(
-                    f"salt/job/{jid}/sub/{who}/error/{fun}",
-                    {**chunk, "id": who, "fun": fun, "state": tag},
-                )
+            _announce_state(ground, who, load, fun, tag, chunk)
+    return None
+
+
+async def _announce_many(
+    ground: Ground, who: str, load: Mapping[str, Any], runs: list[tuple[str, dict[Any, Any]]]
+) -> None:
+    for fun, result in runs:
+        async for tag, chunk in in_turns(ground.clock, result.items()):
+            _announce_state(ground, who, load, fun, tag, chunk)
+
+
+def _announce_state(
+    ground: Ground, who: str, load: Mapping[str, Any], fun: str, tag: Any, chunk: Any
+) -> None:
+    if isinstance(chunk, dict) and chunk.get("result") is False:
+        ground.bus.fire(
+            f"salt/job/{load['jid']}/sub/{who}/error/{fun}",
+            {**chunk, "id": who, "fun": fun, "state": tag},
+        )
 
 
 def _state_runs(load: Mapping[str, Any]) -> Iterator[tuple[str, dict[Any, Any]]]:

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from saltwisted.domain.acl import blacklisted
+from saltwisted.domain.acl import blacklisting
+from saltwisted.domain.brief import brief
 from saltwisted.domain.operations.table import Caller, Judge, Right, owner_only
 from saltwisted.errors import DeniedError, RemoteError
 from saltwisted.master.context import Context
@@ -61,9 +62,10 @@ class Rights:
         if caller.owner and asked.startswith("sudo_"):
             name = asked
         if not await local_may_publish(self._ctx, name, caller.owner, args):
-            self._refuse(caller, name, f"publish {args.get('fun')}")
+            self._refuse(caller, name, f"publish {brief(args.get('fun'))}")
             blacklist = self._ctx.config.publisher_acl_blacklist
-            if blacklisted(blacklist, name, args.get("fun"), args.get("arg") or []):
+            judging = blacklisting(blacklist, name, args.get("fun"), args.get("arg") or [])
+            if await self._ctx.dispatcher.targets.judged(judging):
                 raise DeniedError(f"publisher_acl_blacklist does not let {name} run this")
             raise DeniedError(f'Authentication failure of type "user" occurred for user {name}.')
         return name

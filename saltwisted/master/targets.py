@@ -16,6 +16,8 @@ from attrs import evolve
 from twisted.logger import Logger
 
 from saltwisted.domain.acl import Judging
+from saltwisted.domain.api.pieces import room_after
+from saltwisted.domain.brief import brief
 from saltwisted.domain.targeting.selection import (
     Risky,
     Selection,
@@ -32,6 +34,8 @@ from saltwisted.transports.turns import in_turns, pause
 ENTRY = "saltwisted.worker.process.targetwork:serve"
 TOGETHER = 250
 """Minions per call of a worker."""
+VALUES_TOGETHER = 50_000
+"""Values in the data of those minions, about."""
 IDS_TOGETHER = 5000
 """The same where their ids are all that it needs."""
 PATIENCE = 5.0
@@ -81,17 +85,14 @@ class Targets:
                 selection: Selection = end.value
                 self._report(tgt, selection)
                 return selection
-            answer = None
-            if asked is not None:
-                answer = await self._try(asked, universe)
-                until = thread_time() + turns.PORTION
-            elif thread_time() > until:
+            answer = await self._try(asked, universe) if asked is not None else None
+            if thread_time() > until:
                 await pause(self._clock)
                 until = thread_time() + turns.PORTION
 
     def _report(self, tgt: Any, selection: Selection) -> None:
         for problem in selection.problems:
-            self.log.warn("target {tgt!r}: {problem}", tgt=str(tgt)[:200], problem=problem[:200])
+            self.log.warn("target {tgt!r}: {problem}", tgt=brief(tgt), problem=problem[:200])
 
     async def _try(self, risky: Risky, universe: Universe) -> list[str] | None:
         """Have a worker try it; C{None} when it took too long, or there is no worker."""
@@ -99,9 +100,13 @@ class Targets:
             return None
         found: list[str] = []
         until = self._clock.seconds() + PATIENCE
-        together = TOGETHER if risky.bank else IDS_TOGETHER
-        for start in range(0, len(risky.ids), together):
-            ids = list(risky.ids[start : start + together])
+        rest = list(risky.ids)
+        while rest:
+            ids = rest[:IDS_TOGETHER]
+            data: list[Any] = []
+            if risky.bank:
+                ids, data = await self._data(risky, universe, rest[:TOGETHER])
+            rest = rest[len(ids) :]
             left = until - self._clock.seconds()
             if left <= 0:
                 return None
@@ -111,7 +116,7 @@ class Targets:
                 "delimiter": risky.delimiter,
                 "ids": ids,
                 "bank": risky.bank,
-                "data": await self._data(risky, universe, ids) if risky.bank else [],
+                "data": data,
             }
             try:
                 found += await self.workers.call(ENTRY, payload, left)
@@ -120,14 +125,24 @@ class Targets:
                 return None
         return found
 
-    async def _data(self, risky: Risky, universe: Universe, ids: list[str]) -> list[Any]:
-        """Of each minion's data what the target can ask for: what its first key names."""
+    async def _data(
+        self, risky: Risky, universe: Universe, ids: list[str]
+    ) -> tuple[list[str], list[Any]]:
+        """
+        Of each minion's data what the target can ask for: what its first key names.
+
+        @return: as many of the minions as are packed in a short time, but at least one; their data.
+        """
         keys = first_keys(risky.tgt, risky.delimiter)
-        taken = []
+        taken: list[Any] = []
+        room = VALUES_TOGETHER
         async for minion in in_turns(self._clock, ids):
             data = universe.fetch(risky.bank, minion) or {}
             taken.append({key: data[key] for key in keys if key in data} if keys else dict(data))
-        return taken
+            room = room_after(taken[-1], room)
+            if room < 0:
+                break
+        return ids[: len(taken)], taken
 
     async def judged(self, judging: Judging) -> bool:
         """

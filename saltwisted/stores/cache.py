@@ -37,6 +37,7 @@ _SLICE = 20
 _PAUSE = 0.02
 _COLUMNS = 4
 _PART = 1024
+_SHARED = 64 * 1024
 
 _Key = tuple[str, str]
 Receiver = Callable[[str, str, bytes | None], None]
@@ -122,7 +123,9 @@ class MinionCache:
             if data is None:
                 return None
         try:
-            value = _shared(unpack_bin(data))
+            # Long ones are of few minions, and not alike; everybody waits for this
+            value = unpack_bin(data)
+            value = _shared(value) if len(data) <= _SHARED else value
         except WireError:
             value = None
         if not isinstance(value, dict):

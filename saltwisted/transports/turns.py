@@ -5,7 +5,7 @@ Long loops in the reactor thread, in short turns.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
 from time import perf_counter, thread_time
 from typing import Any, Generic, TypeVar
 
@@ -39,6 +39,26 @@ async def in_turns(clock: Any, items: Iterable[T]) -> AsyncIterator[T]:
             await pause(clock)
             left = turns.left(PORTION)
             soonest, until = perf_counter() + left, thread_time() + left
+
+
+class _Steps(Generic[T]):
+    """The steps of a generator, and what it returns at their end."""
+
+    value: T
+
+    def __init__(self, steps: Generator[None, None, T]) -> None:
+        self._steps = steps
+
+    def __iter__(self) -> Iterator[None]:
+        self.value = yield from self._steps
+
+
+async def stepped(clock: Any, steps: Generator[None, None, T]) -> T:
+    """What a generator returns, each step of which is short, in as many turns as they take."""
+    all_of_them = _Steps(steps)
+    async for _ in in_turns(clock, all_of_them):
+        pass
+    return all_of_them.value
 
 
 class Line(Generic[T]):

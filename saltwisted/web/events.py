@@ -23,7 +23,7 @@ from zope.interface import implementer
 from saltwisted.domain.api.pieces import NotJson, pieces
 from saltwisted.domain.api.problems import Problem
 from saltwisted.domain.api.watching import Eyes, JobUsers, minion_of
-from saltwisted.domain.events import weight
+from saltwisted.domain.events import rough_weight
 from saltwisted.doors import EVENTS
 from saltwisted.transports.bus import EventBus, Fired
 from saltwisted.transports.deferreds import let_go
@@ -199,7 +199,7 @@ class Hub:
 
     def show(self, tag: str, value: Mapping[str, Any], who: Collection[Listener]) -> None:
         """Convert a value that no longer changes to JSON, and pass it to them."""
-        size = weight(value)
+        size = rough_weight(value)
         if self._queued + size > QUEUED and self._queue:
             # They would miss it; who is hung up on knows that
             for listener in who:

@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.acl import (
     allowed,
-    blacklisted,
+    blacklisting,
     decide,
     may_publish,
     peer_allows,
@@ -41,6 +41,11 @@ def may(rules: list[Any], fun: Any, arg: Any = (), tgt: str = "web*", kind: str 
 def publishes(peer: dict[str, Any], fun: Any, arg: list[Any], tgt: str) -> bool:
     """Whether the minion C{x} may publish it."""
     return decide(peer_may_publish(peer, "x", fun, arg, tgt, "glob"), resolve)
+
+
+def blacklisted(blacklist: Any, user: str, fun: Any, arg: Any) -> bool:
+    """Whether the blacklist names it."""
+    return decide(blacklisting(blacklist, user, fun, arg), lambda *target: ())
 
 
 class PublisherTests(SynchronousTestCase):

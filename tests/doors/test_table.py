@@ -87,6 +87,7 @@ def opens(called: ast.expr) -> bool:
 
 DECODED = "tests.wire.test_decoding.CostTests"
 LINKS = "tests.doors.test_cluster.LinkCosts"
+MINIONS = "tests.doors.test_minions.CommandTests"
 HEADS = "tests.doors.test_http.HeadTests"
 DRIVERS = {
     "clear requests": ("tests.master.test_clearreads.ReadTests", DECODED),
@@ -139,6 +140,9 @@ DRIVERS = {
         "tests.doors.test_transports.StreamTests",
     ),
     "masters": (DECODED,),
+    "minions-data": (MINIONS,),
+    "minions-ask": (MINIONS,),
+    "publish": (MINIONS,),
 }
 """Which tests drive each door: a new row has to say."""
 

@@ -222,13 +222,20 @@ class KeptTests(SynchronousTestCase):
         self.assertEqual(a.kept.problem, "")
 
     def test_too_many(self) -> None:
-        """Beyond the bound nothing is acknowledged."""
+        """
+        Beyond the bound nothing is acknowledged; nor is what would take the room of others, while
+        theirs is (T-COST-3).
+        """
         (a,) = self.members("a")
-        a.kept.shelf._most = 2
+        a.kept.shelf._most = 5
         first, owed = self.keep(a)
         self.keep(a)
 
         self.failureResultOf(self.keep(a)[0], StoreError)
+        self.assertEqual(a.counters["events:not-kept"], 1)
+        other, _ = self.keep(a, ("m2", *EVENT[1:]))
+        self.turn()
+        self.successResultOf(other)
         self.successResultOf(first)
         a.kept.done(owed[0].parts[0])
 

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar, cast
 
 from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.task import Clock
 from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -78,6 +79,7 @@ class PillarCase(SynchronousTestCase):
         self.addCleanup(shutil.rmtree, self.where)
         os.utime(self.where, (LONG_AGO, LONG_AGO))
         self.pool = InProcess()
+        self.clock = Clock()
         self.now = 0.0
         self.known = [f"m{number}" for number in range(6)]
         self.cache = Cache()
@@ -104,6 +106,7 @@ class PillarCase(SynchronousTestCase):
                 now=lambda: self.now,
                 keys=SimpleNamespace(accepted_ids=lambda: self.known),
                 bus=SimpleNamespace(fire=lambda tag, data: self.fired.append((tag, data))),
+                clock=self.clock,
             ),
         )
         pillars = Pillars(self.ctx, self.pool)
@@ -122,7 +125,31 @@ class PillarCase(SynchronousTestCase):
     def ask(self, minion: str = "m1", grains: Any = None, **more: Any) -> Any:
         """What C{packed} gives, as a value."""
         asked = self.pillars.packed(minion, {"os": "Debian", **(grains or {})}, **more)
-        return unpack(self.successResultOf(Deferred.fromCoroutine(asked)))
+        d = Deferred.fromCoroutine(asked)
+        while self.clock.getDelayedCalls():
+            self.clock.advance(0)
+        return unpack(self.successResultOf(d))
+
+
+class LongTests(PillarCase):
+    """Requests with much in them."""
+
+    def test_T_COST_3_grains(self) -> None:
+        """
+        T-COST-3: a minion with twelve thousand grains gets the pillar that its grains make; they
+        are packed in turns of the reactor, and the pillar is compiled each time.
+        """
+        self.write("top.sls", TOP)
+        self.write("a.sls", "last: {{ grains.g11999 }}\nof: {{ grains.id }}\n")
+        for number in (1, 2):
+            grains = {f"g{each}": each * number for each in range(12_000)}
+            self.assertEqual(self.ask(grains=grains), {"last": 11_999 * number, "of": "m1"})
+        self.assertEqual([sorted(call) for call in self.pool.calls], [sorted(LONG_CALL)] * 2)
+        self.assertEqual(self.ask(override={"x": list(range(12_000))})["x"][-1], 11_999)
+
+
+LONG_CALL = ("do", "id", "saltenv", "pillarenv", "packed")
+"""What a worker is given where much of it is packed already."""
 
 
 class KeptTests(PillarCase):

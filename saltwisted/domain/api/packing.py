@@ -16,6 +16,14 @@ _LONG_TEXT = b"\xdb"
 """How text of 64 KiB and more begins, in both dialects of msgpack."""
 GROUP = 8
 """Neighbours that are weighed together: each time costs something, too."""
+DEEPEST = 511
+"""Containers within containers, as the library has it."""
+CREDIT, GAIN = 65_536, 8
+"""
+Values that may be looked at in vain, at first and for each value that is packed. To weigh what
+turns out to be long is in vain: of containers that have one long container each, all within each
+other, all that is in them would be weighed again at each level.
+"""
 
 
 def packed(value: Any, by: Pack = pack) -> Iterator[bytes]:
@@ -33,12 +41,57 @@ def packing(value: Any, by: Pack = pack) -> Iterator[bytes]:
 
     @raises TypeError: something in it cannot be packed.
     """
+    # Containers that are open, each with its rest, and what is taken from that already
+    inside: list[tuple[Iterator[Any], list[Any]]] = []
+    # Small values go together
+    run: list[Any] = []
+    room, credit = PIECE, CREDIT
+    yield from _begun(value, by, inside)
+    while inside:
+        items, taken = inside[-1]
+        if not taken:
+            group = list(islice(items, GROUP))
+            if not group:
+                yield _neighbours(run, by)
+                run, room = [], PIECE
+                inside.pop()
+                continue
+            credit += GAIN * len(group)
+            if credit > 0:
+                left = room_after(group, room)
+                if left >= 0:
+                    run += group
+                    room = left
+                    continue
+                credit -= room
+            taken += reversed(group)
+        item = taken.pop()
+        is_opened = credit <= 0 and isinstance(item, (dict, list, tuple))
+        left = -1 if is_opened else room_after(item, room) - 1
+        if left < 0:
+            yield _neighbours(run, by)
+            run = []
+            if not is_opened:
+                left = room_after(item) - 1
+                credit -= room + (PIECE if left < 0 else 0)
+        if left >= 0:
+            run.append(item)
+            room = left
+        else:
+            yield from _begun(item, by, inside)
+            room = PIECE
+
+
+def _begun(value: Any, by: Pack, inside: list[tuple[Iterator[Any], list[Any]]]) -> Iterator[bytes]:
+    """A value that is large by itself; of a container only how it begins."""
+    if len(inside) > DEEPEST:
+        raise TypeError("cannot be sent: it is too deep, or contains itself")
     if isinstance(value, Mapping):
+        inside.append(((each for item in value.items() for each in item), []))
         yield _head(0x80, 0xDE, len(value))
-        yield from _run((each for item in value.items() for each in item), by)
     elif isinstance(value, (list, tuple)):
+        inside.append((iter(value), []))
         yield _head(0x90, 0xDC, len(value))
-        yield from _run(iter(value), by)
     elif isinstance(value, str) and len(value) > TEXT:
         yield from _text(value)
     else:
@@ -56,31 +109,6 @@ def _text(value: str) -> Iterator[bytes]:
     except (UnicodeEncodeError, OverflowError) as error:
         raise TypeError(f"cannot be sent: {error}") from error
     yield from made
-
-
-def _run(items: Iterator[Any], by: Pack) -> Iterator[bytes]:
-    """Values one after the other; small ones go together."""
-    run: list[Any] = []
-    room = PIECE
-    while group := list(islice(items, GROUP)):
-        left = room_after(group, room)
-        if left >= 0:
-            run += group
-            room = left
-            continue
-        for item in group:
-            left = room_after(item, room) - 1
-            if left < 0:
-                yield _neighbours(run, by)
-                run = []
-                left = room_after(item) - 1
-            if left >= 0:
-                run.append(item)
-                room = left
-            else:
-                yield from packing(item, by)
-                room = PIECE
-    yield _neighbours(run, by)
 
 
 def _neighbours(run: list[Any], by: Pack) -> bytes:

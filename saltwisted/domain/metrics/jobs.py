@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from saltwisted.domain.metrics.families import COUNTER, GAUGE, OTHER, UNTYPED, Family, Labels
@@ -27,6 +28,10 @@ PORTION = 200
 """Minions of which the figures are put together at once."""
 LONGEST = 120
 """Characters of a label's value that are told."""
+JUDGED = 4096
+"""Characters of such a text that decide whether it is told."""
+MOST_STATES = 10_000
+"""States of one return that are looked at; what has more was made up, or is too much to measure."""
 LONGEST_STATE = 1e12
 """Milliseconds; a minion may say any number."""
 MASTER = "master"
@@ -241,7 +246,7 @@ def _pair(data: Mapping[str, Any]) -> Pair:
 def _short(value: Any) -> str:
     """A label's value: printable, and not too long."""
     text = value if isinstance(value, str) else ""
-    return text[:LONGEST] if text.isprintable() else OTHER
+    return text[:LONGEST] if text[:JUDGED].isprintable() else OTHER
 
 
 def _state(fun: str, data: Mapping[str, Any]) -> Any:
@@ -266,7 +271,7 @@ def succeeded(data: Mapping[str, Any]) -> bool:
     states = data.get("return")
     if not isinstance(states, Mapping):
         return True
-    for state in states.values():
+    for state in islice(states.values(), MOST_STATES):
         if not isinstance(state, Mapping) or not isinstance(state.get("result"), bool):
             return True
         if not state["result"]:
@@ -276,7 +281,7 @@ def succeeded(data: Mapping[str, Any]) -> bool:
 
 def seconds_of_states(states: Any) -> float | None:
     """How long the states of a return took together; C{None} if it is not one of a state run."""
-    if not isinstance(states, Mapping) or not states:
+    if not isinstance(states, Mapping) or not 0 < len(states) <= MOST_STATES:
         return None
     total = 0.0
     for state in states.values():

@@ -191,6 +191,8 @@ class Shelf:
         self._lives: dict[str, _Life] = {}
         self._linked: dict[str, str] = {node: self.source}
         self._count = self._bytes = self._number = 0
+        # Of each minion: how many, and how many bytes
+        self._of: dict[str, tuple[int, int]] = {}
 
     def __len__(self) -> int:
         return self._count
@@ -199,6 +201,28 @@ class Shelf:
         """Whether so many more fit."""
         size = sum(row.size for row in rows)
         return self._count + len(rows) <= self._most and self._bytes + size <= self._most_bytes
+
+    def has_room_of(self, minion: str, rows: Sequence[Kept]) -> bool:
+        """
+        Whether this minion may have so many more: it leaves as much room as it takes, however much
+        that is, so there is some for whoever comes next.
+        """
+        count, size = self._of.get(minion, (0, 0))
+        count += len(rows)
+        size += sum(row.size for row in rows)
+        others, others_size = self._others(minion)
+        return 2 * count <= self._most - others and 2 * size <= self._most_bytes - others_size
+
+    def _others(self, minion: str) -> tuple[int, int]:
+        count, size = self._of.get(minion, (0, 0))
+        return self._count - count, self._bytes - size
+
+    def _account(self, minion: str, count: int, size: int) -> None:
+        self._count += count
+        self._bytes += size
+        before, before_size = self._of.pop(minion, (0, 0))
+        if before + count:
+            self._of[minion] = before + count, before_size + size
 
     def next_number(self) -> int:
         """For an event that came to this node."""
@@ -213,8 +237,9 @@ class Shelf:
                 goes_on = self._linked.get(row.node) == row.source
                 life = self._lives[row.source] = _Life(over=None if goes_on else now)
             old = life.rows.get((row.number, row.part))
-            self._count += old is None
-            self._bytes += row.size - (old.size if old is not None else 0)
+            if old is not None:
+                self._account(old.minion, -1, -old.size)
+            self._account(row.minion, 1, row.size)
             life.rows[row.number, row.part] = row
 
     def done(self, ids: Iterable[Id]) -> list[Id]:
@@ -226,8 +251,7 @@ class Shelf:
             if life is None or row is None:
                 continue
             life.taken.discard((number, part))
-            self._count -= 1
-            self._bytes -= row.size
+            self._account(row.minion, -1, -row.size)
             gone.append(row.id)
             if not life.rows:
                 del self._lives[source]

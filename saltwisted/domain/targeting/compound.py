@@ -15,7 +15,14 @@ import re
 from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from saltwisted.domain.targeting.nodegroups import OPERATORS, Note, expand, silent
+from saltwisted.domain.targeting.nodegroups import (
+    EXPANDED,
+    OPERATORS,
+    TOO_MANY,
+    Note,
+    expand,
+    silent,
+)
 
 WORD = re.compile(r"(?:(?P<engine>[GPIJLNSERTM])(?P<delimiter>(?<=[GPIJ]).)?@)?(?P<pattern>.+)$")
 """An engine letter, for some a delimiter of one character, C{@}, and the pattern."""
@@ -320,10 +327,15 @@ def select(
         return None
     selection = _Selection(expression, everyone)
     words.reverse()
+    count = 0
     try:
         while words:
             word = words.pop()
             yield None
+            count += 1
+            if count > EXPANDED:
+                note(TOO_MANY)
+                return None
             if word in OPERATORS:
                 problem = selection.operator(word)
                 if problem:

@@ -12,10 +12,12 @@ import ipaddress
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from attrs import frozen
 
+from saltwisted.domain.presence import MOST_ADDRESSES
 from saltwisted.domain.targeting.bounds import path_fault
 from saltwisted.domain.targeting.compound import Word, evaluate
 from saltwisted.domain.targeting.globs import globbed
@@ -141,13 +143,27 @@ def in_network(network: Network, grains: Mapping[str, Any]) -> bool:
     first, mask = int(network.network_address), int(network.netmask)
     return any(
         number is not None and number & mask == first
-        for number in (_address_number(str(text), network.version) for text in addresses)
+        for number in (
+            _address_number(text, network.version)
+            for text in islice(addresses, MOST_ADDRESSES)
+            if isinstance(text, str)
+        )
     )
+
+
+_IPV4 = re.compile(r"(0|[1-9]\d{0,2})\.(0|[1-9]\d{0,2})\.(0|[1-9]\d{0,2})\.(0|[1-9]\d{0,2})", re.A)
 
 
 @lru_cache(maxsize=16384)
 def _address_number(address: str, version: int) -> int | None:
     """An address as a number; C{None} if it is none, or of the other version."""
+    match = _IPV4.fullmatch(address) if version == 4 else None
+    if match is not None:
+        # Ten times as quick, for minions with hundreds of them
+        one, two, three, four = map(int, match.groups())
+        if max(one, two, three, four) < 256:
+            return one << 24 | two << 16 | three << 8 | four
+        return None
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

@@ -18,6 +18,10 @@ from saltwisted.errors import TargetError
 OPERATORS = frozenset(("and", "or", "not", "(", ")"))
 ENGINE = re.compile("[A-Z]@")
 
+EXPANDED = 65_536
+"""Words of a target with the words of its groups in their places."""
+TOO_MANY = f"The target has more than {EXPANDED} words, with those of its node groups"
+
 Note = Callable[[str], None]
 """Takes one sentence for the log."""
 
@@ -93,11 +97,17 @@ def unfold(tgt: Any, tgt_type: str, nodegroups: Mapping[str, Any]) -> tuple[Any,
     if not any(word.startswith("N@") and len(word) > 2 for word in words):
         return (tgt if isinstance(tgt, str) else " ".join(words)), tgt_type
     unfolded: list[str] = []
+    known: dict[str, list[str]] = {}
     for word in words:
-        if word.startswith("N@") and len(word) > 2:
-            unfolded += _known(word[2:], nodegroups, words)
-        else:
+        if not word.startswith("N@") or len(word) == 2:
             unfolded.append(word)
+            continue
+        name = word[2:]
+        if name not in known:
+            known[name] = _known(name, nodegroups, words)
+        unfolded += known[name]
+        if len(unfolded) > EXPANDED:
+            raise TargetError(TOO_MANY, tgt if isinstance(tgt, str) else " ".join(words), None)
     return " ".join(unfolded), tgt_type
 
 

@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 
 from attrs import field, frozen
 
+from saltwisted.domain.api.pieces import room_after
 from saltwisted.domain.targeting.bounds import fault
 from saltwisted.domain.targeting.compound import Word, parse_word, select, words_of
 from saltwisted.domain.targeting.globs import translate
@@ -35,6 +36,16 @@ STEP = 8
 """Minions that are looked at in one step: under 0.05 ms, and 2 when their data must be unpacked."""
 HEAVY = 2048
 """Characters of patterns that are compiled between two steps; it takes a microsecond for each."""
+LIGHT = 4000
+"""
+Values of one minion's data that are looked at at once, by a target without a star; more are looked
+at elsewhere.
+"""
+_TEXT = frozenset((str,))
+FEW = 8
+"""Texts of one grain that are not weighed."""
+ADDRESSES_STEP = 64
+"""Addresses of one minion that are looked at between two steps, more only if they are of one."""
 NAMES_STEP = 2048
 """Names of a list that are looked up in one step."""
 
@@ -257,15 +268,28 @@ class _Search:
             names = [name for name in names if name in known]
             return (yield from self.risky(tgt, kind, delimiter, names))
         fetch = self.fetching(bank, first_keys(tgt, delimiter))
-        found = []
+        # Each star is tried on everything that is in there
+        room = LIGHT // (1 + tgt.count("*"))
+        found, heavy = [], []
+        looked = 0
         for number, name in enumerate(names, 1):
-            if number % STEP == 0:
+            if number % STEP == 0 or looked > room:
+                looked = 0
                 yield None
-            if name in known:
-                data = fetch(name)
-                if data is not None and wanted.matches(data):
-                    found.append(name)
-        return found
+            data = fetch(name) if name in known else None
+            if data is None:
+                continue
+            left = _left_after(data, room) if self.wary else room
+            looked += room - left
+            if left < 0:
+                heavy.append(name)
+            elif wanted.matches(data):
+                found.append(name)
+        if not heavy:
+            return found
+        also = yield from self.risky(tgt, kind, delimiter, heavy)
+        both = {*found, *also}
+        return [name for name in names if name in both]
 
     def fetching(
         self, bank: str, keys: tuple[Any, ...]
@@ -295,8 +319,11 @@ class _Search:
             if grains is None:
                 if self.greedy:
                     found.append(name)
-            elif in_network(network, grains):
+                continue
+            if in_network(network, grains):
                 found.append(name)
+            if len(next(iter(grains.values()), ())) > ADDRESSES_STEP:
+                yield None
         return found
 
     def from_range(self, tgt: Any) -> list[str]:
@@ -361,6 +388,18 @@ def _portions(tgt: Any) -> Iterator[list[str]]:
     names = iter(tgt)
     while some := list(islice(names, NAMES_STEP)):
         yield [str(name) for name in some]
+
+
+def _left_after(data: Mapping[Any, Any], room: int) -> int:
+    """What is left of a room for what a target asks for of one minion; below 0, it takes long."""
+    if len(data) == 1:
+        # Nearly always it is one grain: a text, or some
+        for value in data.values():
+            if type(value) is str:
+                return room
+            if type(value) is list and len(value) <= FEW and set(map(type, value)) <= _TEXT:
+                return room - len(value)
+    return room_after(data, room)
 
 
 def first_keys(tgt: str, delimiter: str) -> tuple[Any, ...]:
@@ -444,6 +483,7 @@ def pillar_words(tgt: Any, tgt_type: str, nodegroups: Mapping[str, Any]) -> list
 
     @param nodegroups: empty to look at what the target itself says alone.
     """
+    known: set[str] = set()
     if tgt_type in ("pillar", "pillar_pcre"):
         return [Word("I" if tgt_type == "pillar" else "J", "", str(tgt))]
     if tgt_type == "nodegroup":
@@ -455,6 +495,9 @@ def pillar_words(tgt: Any, tgt_type: str, nodegroups: Mapping[str, Any]) -> list
     found = []
     for word in map(parse_word, words):
         if word.engine == "N" and word.pattern in nodegroups:
+            if word.pattern in known:
+                continue
+            known.add(word.pattern)
             found += [w for w in map(parse_word, expand(word.pattern, nodegroups)) if w.engine]
         else:
             found.append(word)

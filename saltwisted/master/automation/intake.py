@@ -2,21 +2,26 @@
 From the bus to the reactor's queue: which events trigger reactions, when, and how many may wait.
 
 Only events of this node count here; claims deal with copies of a minion's event at several nodes.
+
+Each minion has a fair share of the queue (L{saltwisted.domain.sharing}). While there is room, one
+may fill all of it; where there is none, a minion that brings more than the others loses its own
+newest event, and never another's. Minions are served by turns, so one event does not wait for the
+thousands that somebody else has fired before.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from attrs import define, evolve, field
 
-from saltwisted.domain.events import weight
+from saltwisted.domain.events import rough_weight
 from saltwisted.domain.reactions.chains import Chains, Link
 from saltwisted.domain.reactions.entries import Entry
 from saltwisted.domain.reactions.keeping import Kept, Owed, part_of
 from saltwisted.domain.reactions.pacing import DROP, WAIT, Pacing, kind_of
+from saltwisted.domain.sharing import ByTurns, Shares
 from saltwisted.master.asked import named
 from saltwisted.master.automation.pause import Pause
 from saltwisted.master.automation.reactions import Reactions
@@ -29,6 +34,11 @@ MANAGE = "salt/reactors/manage/"
 """By these stock's runner talks to its reactor."""
 _OF_A_MINION = ("salt/job/", "salt/auth")
 """Tags of events that a master fires for what one minion has sent, and perhaps sends to others."""
+STRANGERS = "*"
+"""Who has no accepted key: all of them have one share together. No minion has this name."""
+
+
+_Kind = tuple[int, tuple[str, ...]]
 
 
 @define(eq=False)
@@ -36,7 +46,15 @@ class Line:
     """Events of an entry with C{batch}: how many run, and which ones wait for them."""
 
     running: int = 0
-    waiting: deque[Waiting] = field(factory=deque)
+    waiting: ByTurns[Waiting] = field(factory=ByTurns)
+
+
+@define(eq=False)
+class _Held:
+    """Events that wait until the entries are read."""
+
+    events: ByTurns[Fired] = field(factory=ByTurns)
+    shares: Shares = field(factory=Shares)
 
 
 class Intake:
@@ -68,12 +86,16 @@ class Intake:
         self._reread = reread
         self._pacing = Pacing()
         self._lines: dict[int, Line] = {}
-        self._quiet: dict[tuple[int, tuple[str, ...]], tuple[Any, Waiting]] = {}
-        self._held: list[Fired] | None = None
+        self._quiet: dict[_Kind, tuple[Any, Waiting]] = {}
+        # The keys of the above, by owner
+        self._quiet_of: dict[str, dict[_Kind, None]] = {}
+        # Of all that waits, in whichever of these
+        self._shares = Shares()
+        self._held: _Held | None = None
         self._again = False
         self._stop: Callable[[], None] = lambda: None
         self.chains = Chains()
-        self.queue: deque[Waiting] = deque()
+        self.queue: ByTurns[Waiting] = ByTurns()
         self.boot = ""
 
     def start(self) -> None:
@@ -87,19 +109,27 @@ class Intake:
         for call, _ in self._quiet.values():
             call.cancel()
         self._quiet.clear()
+        self._quiet_of.clear()
         self._lines.clear()
         self.queue.clear()
+        self._shares.clear()
 
     @property
     def depth(self) -> int:
         """How many events wait, in the queue or for their turn in it."""
-        lines = sum(len(line.waiting) for line in self._lines.values())
-        return len(self.queue) + len(self._quiet) + lines
+        return self._shares.total
 
     @property
     def oldest(self) -> float:
         """When the first in the queue came; now, if there is none."""
-        return self.queue[0].since if self.queue else float(self._clock.seconds())
+        firsts = (waiting.since for waiting in self.queue.first())
+        return min(firsts, default=float(self._clock.seconds()))
+
+    def take(self) -> Waiting:
+        """The next one of the queue, which waits no more."""
+        owner, waiting = self.queue.take()
+        self._shares.give(owner)
+        return waiting
 
     @property
     def hwm(self) -> int:
@@ -124,11 +154,27 @@ class Intake:
             self.hold()
         if self._held is None:
             self._match(event)
-        elif len(self._held) < self.hwm:
-            self._held.append(event)
         else:
-            self._lose_full(tag, self._link(event))
-            self._settle(event.owed)
+            self._hold_back(self._held, event)
+
+    def _hold_back(self, held: _Held, event: Fired) -> None:
+        """The entries are being read; what it is about is not known before that."""
+        owner = _owner(event.tag, event.data, event.sender)
+        if held.shares.total >= self.hwm:
+            largest = held.shares.largest
+            if event.tag.startswith(OWN) or held.shares.of(owner) >= held.shares.of(largest):
+                self._lose_held(event, owner)
+                return
+            held.shares.give(largest)
+            loses = held.events.drop(largest)
+            if loses is not None:
+                self._lose_held(loses, largest)
+        held.shares.take(owner)
+        held.events.put(owner, event)
+
+    def _lose_held(self, event: Fired, owner: str) -> None:
+        self._lose_full(event.tag, self._link(event), owner)
+        self._settle(event.owed)
 
     def take_up(self, kept: Kept, data: Mapping[str, Any], age: float) -> None:
         """An event of another life of a node, that nobody has reacted to."""
@@ -137,7 +183,8 @@ class Intake:
         if self._held is None:
             self._match(event)
         else:
-            self._held.append(event)
+            self._held.shares.take(kept.minion)
+            self._held.events.put(kept.minion, event)
 
     def _settle(self, owed: Owed | None) -> None:
         """Nobody reacts to it."""
@@ -147,7 +194,7 @@ class Intake:
     def hold(self) -> None:
         """Have the entries read again; events that come meanwhile wait for them."""
         if self._held is None:
-            self._held = []
+            self._held = _Held()
             self._reread()
         else:
             self._again = True
@@ -157,11 +204,11 @@ class Intake:
         if self._changed_meanwhile():
             self._reread()
             return
-        while self._held:
+        while self._held is not None and self._held.events:
             # Others come meanwhile, and wait behind these
-            some, self._held = self._held, []
-            async for event in in_turns(self._clock, some):
-                self._match(event)
+            some, self._held = self._held.events, _Held()
+            async for _ in in_turns(self._clock, range(len(some))):
+                self._match(some.take()[1])
         self._held = None
         if self._changed_meanwhile():
             self.hold()
@@ -231,6 +278,7 @@ class Intake:
             number=event.number,
             age=age,
             came=now - since,
+            owner=_owner(event.tag, data, event.sender),
             # Copies of a minion's event are planned for alike, wherever they come
             asked="" if of else named(event.asked),
         )
@@ -265,7 +313,7 @@ class Intake:
             why = f"it stands behind {link.generation} reactions; reactor_chain_limit is {limit}"
             self._telling.lose(event.tag, why, link, "chain")
             return False
-        size, most = weight(event.data), int(config.max_event_size)
+        size, most = rough_weight(event.data), int(config.max_event_size)
         if size > most:
             why = f"the event has about {size} bytes; max_event_size is {most}"
             self._telling.lose(event.tag, why, link, "size")
@@ -279,24 +327,39 @@ class Intake:
         assert entry.debounce is not None
         key = (entry.number, kind_of(entry.debounce, waiting.tag, waiting.data))
         if key in self._quiet:
-            call, before = self._quiet[key]
             self._telling.figures["debounced"] += 1
+            call, before = self._unquiet(key)
             if before.kept is not None:
                 self._kept.done(before.kept)
             call.reset(entry.debounce.seconds)
-            self._quiet[key] = (call, waiting)
+            self._be_quiet(key, call, waiting)
             return
         if self._is_full(waiting):
             return
 
         def quiet() -> None:
-            _, last = self._quiet.pop(key)
+            _, last = self._unquiet(key)
             if entry.batch:
                 self._line_up(entry, last)
             else:
                 self._put(last)
 
-        self._quiet[key] = (self._clock.callLater(entry.debounce.seconds, quiet), waiting)
+        call = self._clock.callLater(entry.debounce.seconds, quiet)
+        self._be_quiet(key, call, waiting)
+
+    def _be_quiet(self, key: _Kind, call: Any, waiting: Waiting) -> None:
+        self._quiet[key] = (call, waiting)
+        self._quiet_of.setdefault(waiting.owner, {})[key] = None
+        self._shares.take(waiting.owner)
+
+    def _unquiet(self, key: _Kind) -> tuple[Any, Waiting]:
+        call, waiting = self._quiet.pop(key)
+        same = self._quiet_of[waiting.owner]
+        del same[key]
+        if not same:
+            del self._quiet_of[waiting.owner]
+        self._shares.give(waiting.owner)
+        return call, waiting
 
     def _line_up(self, entry: Entry, waiting: Waiting) -> None:
         line = self._lines.setdefault(entry.number, Line())
@@ -304,7 +367,8 @@ class Intake:
             line.running += 1
             self._put(waiting)
         elif not self._is_full(waiting):
-            line.waiting.append(waiting)
+            self._shares.take(waiting.owner)
+            line.waiting.put(waiting.owner, waiting)
 
     def ended(self, waiting: Waiting) -> None:
         """All that an event has set off has ended: the next of its line may go."""
@@ -314,7 +378,9 @@ class Intake:
         line.running -= 1
         if line.waiting:
             line.running += 1
-            self._put(line.waiting.popleft())
+            owner, next_one = line.waiting.take()
+            self._shares.give(owner)
+            self._put(next_one)
 
     # -- how many ----------------------------------------------------------------------------
 
@@ -322,17 +388,65 @@ class Intake:
         if self._is_full(waiting):
             self.ended(waiting)
             return
-        self.queue.append(evolve(waiting, since=self._clock.seconds()))
+        self._shares.take(waiting.owner)
+        self.queue.put(waiting.owner, evolve(waiting, since=self._clock.seconds()))
         self._ready()
 
     def _is_full(self, waiting: Waiting) -> bool:
+        """
+        Whether there is no room for it. Who has most of what waits makes room for all others: its
+        newest event is lost.
+        """
         if self.depth < self.hwm:
             return False
-        self._lose_full(waiting.tag, waiting.link)
+        largest = self._shares.largest
+        # That something is lost makes nobody lose more
+        is_own = waiting.tag.startswith(OWN)
+        if is_own or self._shares.of(waiting.owner) >= self._shares.of(largest):
+            self._lose(waiting)
+            return True
+        self._push_out(largest)
+        return False
+
+    def _push_out(self, owner: str) -> None:
+        """Lose its newest event, of those that wait for the longest still to come."""
+        if owner in self._quiet_of:
+            call, loses = self._unquiet(next(reversed(self._quiet_of[owner])))
+            call.cancel()
+            self._lose(loses)
+            return
+        for line in self._lines.values():
+            found = line.waiting.drop(owner)
+            if found is not None:
+                self._shares.give(owner)
+                self._lose(found)
+                return
+        found = self.queue.drop(owner)
+        if found is not None:
+            self._shares.give(owner)
+            self._lose(found)
+            self.ended(found)
+
+    def _lose(self, waiting: Waiting) -> None:
+        self._lose_full(waiting.tag, waiting.link, waiting.owner)
         if waiting.kept is not None:
             self._kept.done(waiting.kept)
-        return True
 
-    def _lose_full(self, tag: str, link: Link) -> None:
+    def _lose_full(self, tag: str, link: Link, owner: str) -> None:
         why = f"{self.hwm} events wait already; see reactor_worker_hwm"
-        self._telling.lose(tag, why, link, "hwm")
+        self._telling.lose(tag, why, link, "hwm", owner)
+
+
+def _owner(tag: str, data: Mapping[str, Any], sender: str) -> str:
+    """
+    Whose share an event takes: a minion's, that of all L{STRANGERS}, or C{""}, which is that of all
+    that people and masters fire themselves.
+    """
+    if sender:
+        return sender
+    if not tag.startswith(_OF_A_MINION):
+        return ""
+    if tag.startswith("salt/auth") and data.get("act") != "accept":
+        return STRANGERS
+    minion = data.get("id")
+    return minion if isinstance(minion, str) else ""

@@ -201,6 +201,11 @@ class KeptEvents:
         rows = [row for each in owed for row in each.parts.values()]
         if not self.shelf.has_room(rows):
             return fail(StoreError(f"reactions to {len(self.shelf)} events are owed already"))
+        if rows and not self.shelf.has_room_of(rows[0].minion, rows):
+            self._counters["events:not-kept"] += len(events)
+            return fail(
+                StoreError(f"{rows[0].minion} would take the room of other minions' events")
+            )
         self.shelf.put(rows, self._clock.seconds())
         copy = _Copy(rows)
         if self._copies > 1 and self._peers.links():

@@ -26,7 +26,7 @@ from saltwisted.master.automation.acts import Acts, step_of
 from saltwisted.master.automation.intake import Intake
 from saltwisted.master.automation.looking import Looking
 from saltwisted.master.automation.pause import Pause
-from saltwisted.master.automation.places import Places
+from saltwisted.master.automation.places import LOST, Places
 from saltwisted.master.automation.rendering import ENTRY, TIMEOUT, Answer, Rendering
 from saltwisted.master.automation.telling import SHOWN, Telling, Waiting
 from saltwisted.master.context import Context
@@ -154,7 +154,7 @@ class Reactor:
         queue = self._intake.queue
         try:
             while queue and self._beginning < MOST_BEGINNING:
-                batch = [queue.popleft() for _ in range(min(BATCH, len(queue)))]
+                batch = [self._intake.take() for _ in range(min(BATCH, len(queue)))]
                 answers = await self._rendering.rendered(batch)
                 async for waiting, answer in in_turns(self._clock, answers):
                     self._beginning += 1
@@ -268,15 +268,15 @@ class Reactor:
         link = waiting.link
         reacts(str(self._ctx.config.user), waiting.tag, waiting.asked)
         if step["kind"] != LOCAL:
-            if self._places.full:
-                why = (
-                    f"too many calls wait already: {step['kind']} '{step['fun']}' is not begun; "
-                    "see reactor_worker_threads and reactor_worker_hwm"
-                )
-                self._telling.lose(waiting.tag, why, link, "hwm")
-                return succeed("lost")
+            if not self._places.has_room(waiting.owner):
+                self._lose_call(waiting, step)
+                return succeed(LOST)
             self._telling.run(waiting, step)
-            return self._places.run(lambda: self._call(waiting, step))
+            return self._places.run(
+                waiting.owner,
+                lambda: self._call(waiting, step),
+                lambda: self._lose_call(waiting, step),
+            )
         jid = step["jid"]
         self._intake.chains.began(jid, link)
         self._telling.run(waiting, step)
@@ -286,6 +286,13 @@ class Reactor:
             self._telling.fail(waiting, step["sls"], str(error), step["id"], f"local.{step['fun']}")
             return succeed(f"failed: {error}")
         return ended
+
+    def _lose_call(self, waiting: Waiting, step: Step) -> None:
+        why = (
+            f"too many calls wait already: {step['kind']} '{step['fun']}' is not begun; "
+            "see reactor_worker_threads and reactor_worker_hwm"
+        )
+        self._telling.lose(waiting.tag, why, waiting.link, "hwm", waiting.owner)
 
     async def _call(self, waiting: Waiting, step: Step) -> str:
         link = waiting.link

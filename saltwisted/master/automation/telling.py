@@ -35,6 +35,7 @@ class Waiting:
     @ivar sender: the minion whose key sent it, or C{""}.
     @ivar of: the minion to which the event belongs, whoever fired it: copies of it may be at other
         nodes.
+    @ivar owner: whose share of the queue it takes.
     @ivar entries: those whose SLS files react now.
     @ivar part: the number of the entry that it is for, if that entry is handled separately; else 0.
     @ivar since: when it was put into the queue, by the reactor's clock.
@@ -49,6 +50,7 @@ class Waiting:
     data: Mapping[str, Any] = field(repr=False)
     sender: str = ""
     of: str = ""
+    owner: str = ""
     entries: tuple[Entry, ...] = ()
     link: Link = field(default=NOWHERE)
     number: int = 0
@@ -77,7 +79,7 @@ class Telling:
     def __init__(self, clock: Any, bus: EventBus, counters: Counter[str]) -> None:
         self._clock, self._counters = clock, counters
         self._bus = bus
-        self._said: Counter[str] = Counter()
+        self._said: dict[str, Counter[str]] = {}
         self._call: Any = None
         self.figures: Counter[str] = Counter()
 
@@ -128,21 +130,24 @@ class Telling:
             },
         )
 
-    def lose(self, tag: str, why: str, link: Link, word: str) -> None:
+    def lose(self, tag: str, why: str, link: Link, word: str, owner: str = "") -> None:
         """
         Nobody reacts to an event. The log says the first of a kind at once, and then their number
-        once a second.
+        once a second, and whose most of them are.
 
         @param word: the kind of cause, for the figures.
+        @param owner: the minion whose event it is, if it is one's.
         """
         self.figures[f"lost:{word}"] += 1
         if word in OF_CLAIMS:
             self._counters["claims_lost"] += 1
         if self._call is None:
             self._call = self._clock.callLater(1, self._count)
-        if not self._said[word]:
-            self.log.error("no reaction to event {tag}: {why}", tag=tag[:SHOWN], why=why)
-        self._said[word] += 1
+        said = self._said.setdefault(word, Counter())
+        if not said:
+            of = f" of {owner}" if owner else ""
+            self.log.error("no reaction to event {tag}{of}: {why}", tag=tag[:SHOWN], of=of, why=why)
+        said[owner] += 1
         if tag.startswith(OWN):
             return
         self._bus.fire(
@@ -158,11 +163,15 @@ class Telling:
 
     def _count(self) -> None:
         self._call = None
-        for word, count in self._said.items():
+        for word, said in self._said.items():
+            count = said.total()
             if count > 1:
+                owner, own = said.most_common(1)[0]
+                most = f"; {own} of them are of {owner}" if owner else ""
                 self.log.error(
-                    "no reactions to {count} events within a second ({word})",
+                    "no reactions to {count} events within a second ({word}){most}",
                     count=count,
                     word=word,
+                    most=most,
                 )
         self._said.clear()

@@ -111,5 +111,4 @@ def _no_chunk(place: Place, failure: Failure) -> Failure:
 
 def file_recv(ctx: Context, who: str, cmd: FileRecv) -> Any:
     """Take a chunk of a file from a minion; false unless C{file_recv} is on."""
-    data = cmd.data.encode() if isinstance(cmd.data, str) else cmd.data
-    return ctx.files.receive(who, cmd.path, cmd.loc, data)
+    return ctx.files.receive(who, cmd.path, cmd.loc, cmd.data)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from saltwisted.domain.brief import brief, quoted
 from saltwisted.errors import DeniedError, RemoteError, StoreError, WireError
 from saltwisted.master.context import Context
 from saltwisted.master.loads import arguments_of
@@ -67,9 +68,9 @@ async def publish(ctx: Context, request: ClearRequest, peer: str) -> bytes:
             may = await local_may_publish(ctx, user, owner, load)
         if not may:
             ctx.counters["denied:local"] += 1
-            tell_refusal(ctx, user, f"publish {cmd.fun}", _way(peer))
+            tell_refusal(ctx, user, f"publish {brief(cmd.fun)}", _way(peer))
             return _refusal("AuthorizationError", "Authorization error occurred.")
-        tell_done(ctx, user, f"publish fun={cmd.fun!r} tgt={cmd.tgt!r}", _way(peer))
+        tell_done(ctx, user, f"publish fun={quoted(cmd.fun)} tgt={quoted(cmd.tgt)}", _way(peer))
         published = await ctx.dispatcher.publish(load, user)
     except NotProven:
         return _failed(ctx)
@@ -123,7 +124,7 @@ async def runner(ctx: Context, request: ClearRequest, peer: str) -> bytes:
         user = await _caller(ctx, request.load, "runner", peer, arg, kwarg)
     except (NotProven, RemoteError) as error:
         return _denied(ctx, error)
-    tell_done(ctx, user, f"runner fun={cmd.fun!r}", _way(peer))
+    tell_done(ctx, user, f"runner fun={quoted(cmd.fun)}", _way(peer))
     started = await ctx.runner(cmd.fun, arg, kwarg, user, background=True)
     return pack({"tag": started["tag"], "jid": started["jid"]})
 
@@ -141,7 +142,7 @@ async def wheel(ctx: Context, request: ClearRequest, peer: str) -> bytes:
         user = await _caller(ctx, request.load, "wheel", peer, arg, kwarg)
     except (NotProven, RemoteError) as error:
         return _denied(ctx, error)
-    tell_done(ctx, user, f"wheel fun={cmd.fun!r}", _way(peer))
+    tell_done(ctx, user, f"wheel fun={quoted(cmd.fun)}", _way(peer))
     try:
         result = await ctx.wheel(cmd.fun, arg, kwarg, user, keep=True)
     except (DeniedError, RemoteError) as error:

@@ -8,20 +8,26 @@ decide who may read what.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from saltwisted.domain.acl import peer_allows
+from saltwisted.domain.acl import command_fault, peer_allows
+from saltwisted.domain.api.pieces import room_after
 from saltwisted.domain.events import weight
 from saltwisted.master.context import Context
-from saltwisted.transports.turns import in_turns
+from saltwisted.transports.turns import in_turns, pause
 from saltwisted.wire.commands import MineDelete, MineFlush, MineGet, MineStore
 
 MARK = "__saltmine_acl__"
 """Salt's mark of a mine entry that carries an access rule beside its value."""
 VALUE = "__data__"
+AT_ONCE = 10_000
+"""Values of a mine that are looked at in the turn in which they come."""
+VALUES = 60_000
+"""Values that one minion may store, however short: they are read while others wait."""
 
 
-def mine(ctx: Context, who: str, cmd: MineStore) -> bool:
+def mine(ctx: Context, who: str, cmd: MineStore) -> Any:
     """
     Merge (or with C{clear} replace) what a minion offers. Stock masters fail on C{clear}.
 
@@ -29,10 +35,28 @@ def mine(ctx: Context, who: str, cmd: MineStore) -> bool:
     """
     if ctx.config.enforce_mine_cache is False and ctx.config.minion_data_cache is False:
         return True
-    data = dict(cmd.data)
-    if not cmd.clear:
-        data = {**(ctx.cache.get("mine", who) or {}), **data}
-    if weight(data) > ctx.config.mine_size_max:
+    old = {} if cmd.clear else ctx.cache.get("mine", who) or {}
+    data = {**old, **cmd.data}
+    if room_after(data, AT_ONCE) < 0:
+        return ctx.long_work.do(who, partial(_long_mine, ctx, who, cmd))
+    return _put(ctx, who, data, weight(data))
+
+
+async def _long_mine(ctx: Context, who: str, cmd: MineStore) -> bool:
+    """The same in some turns of the reactor, each of which takes a few milliseconds."""
+    while True:
+        old = None if cmd.clear else ctx.cache.get("mine", who)
+        data = {**(old or {}), **cmd.data}
+        await pause(ctx.clock)
+        size = weight(data) if room_after(data, VALUES) >= 0 else float("inf")
+        await pause(ctx.clock)
+        # Another request may have changed it meanwhile
+        if cmd.clear or ctx.cache.get("mine", who) is old:
+            return _put(ctx, who, data, size)
+
+
+def _put(ctx: Context, who: str, data: dict[str, Any], size: float) -> bool:
+    if size > ctx.config.mine_size_max:
         ctx.counters["refused:mine"] += 1
         refused = ctx.counters["refused:mine"]
         if not refused & (refused - 1):
@@ -68,11 +92,14 @@ async def mine_get(ctx: Context, who: str, cmd: MineGet) -> dict[str, Any]:
 
     @return: minion to value for one function; function to that for several.
     """
-    functions = functions_of(cmd.fun)
-    if ctx.config.mine_get and not all(
-        peer_allows(ctx.config.mine_get, who, fun) for fun in functions
-    ):
+    functions = functions_of(cmd.fun) if command_fault(cmd.fun) == "" else []
+    if not functions:
+        ctx.counters["refused:mine"] += 1
         return {}
+    if ctx.config.mine_get:
+        async for fun in in_turns(ctx.clock, functions):
+            if not peer_allows(ctx.config.mine_get, who, fun):
+                return {}
     tgt_type = cmd.tgt_type or cmd.expr_form or "glob"
     return await gather(ctx, who, cmd.tgt, tgt_type, functions, exact=True)
 

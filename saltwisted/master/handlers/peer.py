@@ -11,10 +11,13 @@ from __future__ import annotations
 from typing import Any
 
 from saltwisted.domain.acl import command_fault, minion_may_say, peer_allows, peer_may_publish
+from saltwisted.domain.brief import brief
+from saltwisted.domain.events import rough_weight
 from saltwisted.domain.firing import SEND, tag_sent
 from saltwisted.domain.secrecy import marked
 from saltwisted.domain.targeting.bounds import fault
 from saltwisted.domain.targeting.selection import exact_form, guesses_pillar
+from saltwisted.doors import PUBLISH
 from saltwisted.errors import DeniedError, RemoteError
 from saltwisted.master.calls import HIDDEN
 from saltwisted.master.context import Context
@@ -41,6 +44,9 @@ async def _permitted(ctx: Context, who: str, cmd: MinionPub | MinionPublish) -> 
     tgt_type = cmd.tgt_type or "glob"
     if command_fault(cmd.fun) or fault(cmd.tgt, tgt_type):
         return False
+    if rough_weight([cmd.arg, cmd.ret]) > PUBLISH.request:
+        ctx.counters["refused:too-large"] += 1
+        return False
     if guesses_pillar(cmd.tgt, tgt_type, ctx.config.nodegroups or {}):
         ctx.counters["denied:pillar-guess"] += 1
         return False
@@ -61,7 +67,7 @@ async def minion_pub(ctx: Context, who: str, cmd: MinionPub) -> dict[str, Any]:
     """Publish a job for a minion, which then asks for the returns with C{pub_ret}."""
     if not await _permitted(ctx, who, cmd):
         ctx.counters["denied:minion_pub"] += 1
-        tell_refusal(ctx, f"minion {who}", f"publish {cmd.fun}", "peer publication")
+        tell_refusal(ctx, f"minion {who}", f"publish {brief(cmd.fun)}", "peer publication")
         return {}
     published = await ctx.dispatcher.publish(
         {
@@ -90,7 +96,7 @@ async def minion_publish(ctx: Context, who: str, cmd: MinionPublish) -> dict[str
         permitted = False
     if not permitted:
         ctx.counters["denied:minion_publish"] += 1
-        tell_refusal(ctx, f"minion {who}", f"publish {cmd.fun}", "peer publication")
+        tell_refusal(ctx, f"minion {who}", f"publish {brief(cmd.fun)}", "peer publication")
         return {}
     found: dict[str, Any] = {}
     async for item in ctx.dispatcher.run(
@@ -129,13 +135,16 @@ async def minion_runner(ctx: Context, who: str, cmd: MinionRunner) -> Any:
     """Run a runner function for a minion, where C{peer_run} allows it."""
     if not peer_allows(ctx.config.peer_run or {}, who, cmd.fun):
         ctx.counters["denied:minion_runner"] += 1
-        tell_refusal(ctx, f"minion {who}", f"run {cmd.fun}", "peer_run")
+        tell_refusal(ctx, f"minion {who}", f"run {brief(cmd.fun)}", "peer_run")
+        return {}
+    if rough_weight(cmd.arg) > PUBLISH.request:
+        ctx.counters["refused:too-large"] += 1
         return {}
     arguments = _args(cmd.arg)
     tag = tag_sent(arguments, {}) if cmd.fun == SEND else None
     if cmd.fun == SEND and not minion_may_say(ctx.config.minion_events, who, tag):
         ctx.counters["denied:event"] += 1
-        tell_refusal(ctx, f"minion {who}", f"fire {tag}", "minion_events")
+        tell_refusal(ctx, f"minion {who}", f"fire {brief(tag)}", "minion_events")
         return {}
     HIDDEN.set(bool(cmd.no_log))
     try:

@@ -11,15 +11,20 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from saltwisted.domain.api.pieces import room_after
 from saltwisted.domain.keys import valid_minion_id
 from saltwisted.errors import DeniedError, WireError
 from saltwisted.master.context import Context
 from saltwisted.master.replies import Elsewhere, Private
+from saltwisted.stores.jobs.longpacking import is_long, pack_in_turns
+from saltwisted.transports.deferreds import as_deferred
 from saltwisted.wire.commands import Pillar, parse_command
 from saltwisted.wire.envelope import encode_private_reply
 from saltwisted.wire.msgpack import pack, pack_bin, unpack, unpack_bin
 from saltwisted.wire.rsa import PublicKey
 
+VALUES = 20_000
+"""Values that the kept grains of one minion may have; long texts count as several."""
 UNREACHED = {"_errors": ["This master has no pillars, and it reaches no master that has."]}
 
 
@@ -29,7 +34,7 @@ async def pillar(ctx: Context, who: str, cmd: Pillar) -> Any:
     elsewhere = ctx.seams.pillars.elsewhere
     packed = b"" if elsewhere else await _compiled(ctx, who, cmd)
     if ctx.config.minion_data_cache:
-        ctx.cache.put("grains", who, grains)
+        _remember(ctx, who, grains)
         if ctx.config.minion_data_cache_events:
             ctx.bus.fire(f"minion/refresh/{who}", {"Minion data cache refresh": who})
     if elsewhere:
@@ -39,9 +44,35 @@ async def pillar(ctx: Context, who: str, cmd: Pillar) -> Any:
     return Private(packed)
 
 
-def _ask(ctx: Context, who: str, cmd: Pillar, nonce: str, enc_algo: str, sig_algo: str) -> Any:
-    """Have another master make the reply; a Deferred or coroutine of its bytes."""
-    return ctx.seams.pillars.ask(question(who, cmd, nonce, enc_algo, sig_algo))
+def _remember(ctx: Context, who: str, grains: dict[str, Any]) -> None:
+    """
+    Keep the grains for targets, unless they are more than one minion may have kept.
+
+    A target by grains looks at those of all minions while everybody waits.
+    """
+    if room_after(grains, VALUES) >= 0:
+        ctx.cache.put("grains", who, grains)
+        return
+    ctx.counters["refused:grains"] += 1
+    refused = ctx.counters["refused:grains"]
+    if not refused & (refused - 1):
+        ctx.log.warn(
+            "the grains of {minion} are not kept, which have more than {most} values: targets by "
+            "grains do not see it as it is now ({refused} such grains so far)",
+            minion=who,
+            most=VALUES,
+            refused=refused,
+        )
+
+
+async def _ask(
+    ctx: Context, who: str, cmd: Pillar, nonce: str, enc_algo: str, sig_algo: str
+) -> bytes:
+    """Have another master make the reply."""
+    load = b"".join(await pack_in_turns(ctx.clock, cmd.load)) if is_long(cmd.load) else b""
+    asked = question(who, cmd, nonce, enc_algo, sig_algo, load)
+    reply: bytes = await as_deferred(ctx.seams.pillars.ask(asked))
+    return reply
 
 
 async def _compiled(ctx: Context, who: str, cmd: Pillar) -> bytes:
@@ -60,9 +91,15 @@ async def _compiled(ctx: Context, who: str, cmd: Pillar) -> bytes:
 # -- for a master of the same cluster that has no pillars ---------------------------
 
 
-def question(who: str, cmd: Pillar, nonce: str, enc_algo: str, sig_algo: str) -> bytes:
-    """What a master without pillars asks one that has them."""
-    return pack_bin([who, pack_bin(cmd.load), nonce, enc_algo, sig_algo])
+def question(
+    who: str, cmd: Pillar, nonce: str, enc_algo: str, sig_algo: str, load: bytes = b""
+) -> bytes:
+    """
+    What a master without pillars asks one that has them.
+
+    @param load: the packed request, if somebody has packed it already.
+    """
+    return pack_bin([who, load or pack_bin(cmd.load), nonce, enc_algo, sig_algo])
 
 
 async def answer(ctx: Context, body: bytes) -> bytes:

@@ -9,14 +9,18 @@ disk refuses, there is no answer: the minion keeps the return and tries again.
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from functools import partial
 from inspect import isawaitable
 from typing import Any
 
 from saltwisted.domain.jid import REQUEST, is_jid
-from saltwisted.domain.secrecy import told
+from saltwisted.domain.nested import FUNCTIONS
+from saltwisted.domain.secrecy import is_open, telling, told
 from saltwisted.errors import WireError
 from saltwisted.master.context import Context
 from saltwisted.master.returned import announce, keep
+from saltwisted.stores.jobs.longpacking import is_long
+from saltwisted.transports.turns import stepped
 from saltwisted.wire.commands import Return, SyndicReturn
 
 NOCACHE = "nocache"
@@ -30,7 +34,26 @@ def minion_return(ctx: Context, who: str, cmd: Return) -> Any:
     @raises WireError: for a jid that is none (T-PATH-6).
     @raises StoreError: through the Deferred, when the disk refuses.
     """
-    load = dict(told(cmd.load))
+    load = dict(cmd.load)
+    fun = load.get("fun")
+    if isinstance(fun, list) and len(fun) > FUNCTIONS:
+        # No command has as many
+        load["fun"] = fun[:FUNCTIONS]
+    if is_open(load):
+        return _told(ctx, who, load)
+    if is_long(load):
+        return ctx.long_work.do(who, partial(_told_later, ctx, who, load))
+    return _told(ctx, who, dict(told(load)))
+
+
+async def _told_later(ctx: Context, who: str, load: dict[str, Any]) -> None:
+    """Stars take the place of what is secret, in turns of the reactor."""
+    taken = _told(ctx, who, dict(await stepped(ctx.clock, telling(load))))
+    if isawaitable(taken):
+        await taken
+
+
+def _told(ctx: Context, who: str, load: dict[str, Any]) -> Any:
     jid = load.get("jid")
     if jid == REQUEST:
         known = ctx.seams.acknowledging.repeated(who, load)
@@ -61,8 +84,7 @@ def _named(ctx: Context, who: str, load: dict[str, Any], known: str | None) -> A
 def _taken(ctx: Context, who: str, load: dict[str, Any], requested: bool) -> Any:
     load.pop("sig", None)
     if load["jid"] == NOCACHE or load.get("nocache") or not ctx.config.job_cache:
-        announce(ctx, who, load)
-        return None
+        return announce(ctx, who, load)
     return keep(ctx, who, load, requested)
 
 

@@ -7,7 +7,8 @@ what the pillar depended on, so that the master can keep it until a file, a
 directory or a grain changes.
 
 Calls have the shape C{{"do": "pillar", "id", "grains", "saltenv", "pillarenv", "override",
-"ext", "extra"}}. The answer is C{{"packed": bytes, "files": [[path, stamp]], "grains":
+"ext", "extra"}}; where C{grains}, C{override}, C{ext} and C{extra} are long, they are a map in
+C{packed}. The answer is C{{"packed": bytes, "files": [[path, stamp]], "grains":
 [names], "log": [lines], "good": bool}}: C{files} is C{None} for a pillar that must not be kept,
 C{grains} is C{None} if all were looked at, C{good} says that it has no errors. C{"do": "top"}
 answers with the merged top file, C{"do": "tops"} with environment to SLS names, from
@@ -32,7 +33,7 @@ from saltwisted.domain.pillar.settings import PillarSettings
 from saltwisted.domain.render.cache import RenderCache
 from saltwisted.domain.render.pipeline import Renderer, RenderSettings
 from saltwisted.domain.targeting.matchers import MinionFacts
-from saltwisted.wire.msgpack import pack, unpack
+from saltwisted.wire.msgpack import pack, unpack, unpack_bin
 from saltwisted.worker.exceptions import SaltClientError
 from saltwisted.worker.fileclient import FileClient, file_client
 from saltwisted.worker.grains.collect import Grains
@@ -340,6 +341,8 @@ class PillarWorker:
 
     def pillar(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Answer C{"do": "pillar"}."""
+        if "packed" in request:
+            request = {**request, **unpack_bin(request["packed"])}
         compilation = Compilation(self, request)
         compiled = compilation.run()
         pillar = plain(compiled)
