@@ -57,12 +57,12 @@ def exponent(small: float, large: float, factor: float = FACTOR) -> float:
     return math.log((large + NOISE) / (small + NOISE)) / math.log(factor)
 
 
-def peak(act: Callable[[], object], times: int = 2) -> int:
+def peak(act: Callable[[], object], times: int = 1) -> int:
     """
     The most bytes that Python allocated at one moment, above what was there before.
 
-    It is the least of several runs: in one of them a table that all share may happen to grow, such
-    as that of interned names.
+    @param times: runs, of which the least counts: in one of them a table that all share may happen
+        to grow, such as that of interned names.
     """
     least_of_all = -1
     for _ in range(times):
