@@ -46,6 +46,7 @@ from saltwisted.wire.envelope import (
     encode_sealed_reply,
     request_at_once,
 )
+from saltwisted.wire.freeing import free
 from saltwisted.wire.msgpack import pack
 
 UNKNOWN: dict[str, Any] = {}
@@ -176,13 +177,13 @@ class Requests:
         kept: list[Any] = []
 
         def opened(result: tuple[MinionSession, Any]) -> None:
-            kept.append(result)
+            kept.append(result[1])
             self._opened(result, session, request, peer, answer)
 
         def answer(data: bytes) -> None:
             reply(data)
             # In another turn, when nobody else holds it any more
-            ctx.clock.callLater(0, ctx.pool, kept.clear)
+            ctx.clock.callLater(0, ctx.pool, free, kept)
 
         opening = ctx.pool(self._open, session, request.blob, ctx.sessions.others(session))
         answered = opening.addCallback(opened).addErrback(self._refused, peer, reply)

@@ -19,8 +19,21 @@ from typing import Any
 
 from attrs import frozen
 from msgpack import OutOfData, Unpacker, unpackb
+from msgpack.exceptions import UnpackException
 
-__all__ = ["ACCEPTED", "PIECE", "QUICK", "STRANGER", "Bounds", "at_once", "load", "loading"]
+from saltwisted.errors import WireError
+
+__all__ = [
+    "ACCEPTED",
+    "PIECE",
+    "QUICK",
+    "STRANGER",
+    "Bounds",
+    "at_once",
+    "counting",
+    "load",
+    "loading",
+]
 
 QUICK = 16 * 1024
 """Bytes of a message that is unpacked in one call: it takes three milliseconds at the worst."""
@@ -36,6 +49,9 @@ PLAIN_ELEMENTS = 4096
 
 KEYS = 512
 """Keys of a map that nobody looks at: the worst that they can cost is what empty maps cost."""
+
+MOST_ODD = 65_536
+"""Entries of a map some of whose keys are neither text nor bytes."""
 
 PROBES = 32
 """Places that a dictionary may look at for each key, on average: of ordinary keys two, of multiples
@@ -82,7 +98,8 @@ def load(data: bytes, bounds: Bounds = ACCEPTED, **options: Any) -> Any:
     Unpack a message in one go.
 
     @param options: C{raw}, C{unicode_errors} and C{ext_hook} of the library.
-    @raises Exception: what the library, or C{ext_hook}, raises; C{ValueError} beyond the bounds.
+    @raises Exception: what the library, or C{ext_hook}, raises; L{WireError} or C{ValueError}
+        beyond the bounds.
     """
     if len(data) > QUICK:
         return at_once(loading(data, bounds, **options))
@@ -111,8 +128,9 @@ def loading(
     The steps that unpack a message; what they return is what L{load} returns.
 
     @param entered: called at the beginning of each step that unpacks.
+    @raises WireError: it has more containers than the bounds allow.
     """
-    counted = yield from _may_have_more(data, bounds.containers)
+    yield from counting(data, bounds.containers)
     arrays = PLAIN_ELEMENTS
     # Maps of text alone need no care, so that is tried first; then maps of a few other keys
     ways: list[dict[str, Any]] = [
@@ -120,11 +138,11 @@ def loading(
         {"strict_map_key": False, "max_map_len": KEYS},
     ]
     if bounds.many_keys:
-        ways.append({"strict_map_key": False, "max_map_len": len(data)})
+        looked_at = {"max_map_len": MOST_ODD, "object_pairs_hook": careful}
+        ways.append({"strict_map_key": False, **looked_at})
     while True:
-        hooks = _hooks(bounds.containers if counted else None, bounds.many_keys and len(ways) == 1)
         limits = {"max_array_len": arrays, "max_buffer_size": max(len(data), QUICK), **ways[0]}
-        unpacker = Unpacker(read_size=QUICK, **limits, **hooks, **_OPTIONS, **options)
+        unpacker = Unpacker(read_size=QUICK, **limits, **_OPTIONS, **options)
         try:
             return (yield from _fed(unpacker, data, entered))
         except ValueError as error:
@@ -226,6 +244,72 @@ def head_of(data: bytes | memoryview, at: int) -> tuple[bool, int, int] | None:
     return first >= 0xDE, int.from_bytes(data[at + 1 : after], "big"), after
 
 
+def counting(data: bytes, most: int) -> Steps:
+    """
+    The steps that judge how many lists and maps a message has, without building it. Most messages
+    have few bytes that could begin one, and are not looked at further.
+
+    What is no msgpack is not judged: whoever unpacks it comes to the same end.
+
+    @raises WireError: there are more than C{most}.
+    """
+    if not (yield from _may_have_more(data, most)):
+        return
+    try:
+        # All that it announces is there: then lengths may be believed
+        yield from walking(data)
+        try:
+            yield from _counted(data, most, strict_map_key=True, object_hook=_Count)
+        except ValueError as error:
+            if "strict_map_key" not in str(error):
+                raise
+            limits = {"strict_map_key": False, "max_map_len": MOST_ODD}
+            yield from _counted(data, most, object_pairs_hook=_Count, **limits)
+    except _TooMany:
+        raise WireError("containers") from None
+    except (ValueError, TypeError, OverflowError, MemoryError, BufferError, UnpackException):
+        return
+
+
+class _TooMany(Exception):
+    """More containers than there may be."""
+
+
+def _counted(data: bytes, most: int, **options: Any) -> Steps:
+    """
+    Unpack a message whose containers are let go as soon as they are whole.
+
+    @param options: a hook for maps among them, whose value is replaced.
+    @raises _TooMany: there are more containers than C{most}.
+    """
+    left = most
+
+    def one_more(value: Any) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise _TooMany
+
+    hooks = {name: one_more if hook is _Count else hook for name, hook in options.items()}
+    unpacker = Unpacker(
+        read_size=QUICK,
+        max_buffer_size=max(len(data), QUICK),
+        raw=True,
+        list_hook=one_more,
+        ext_hook=_nothing,
+        **hooks,
+    )
+    yield from _fed(unpacker, data, lambda: None)
+
+
+_Count = object()
+"""Stands for the hook that counts."""
+
+
+def _nothing(code: int, data: bytes) -> None:
+    """What an extension means is of no interest here."""
+
+
 def _may_have_more(data: bytes, containers: int) -> Generator[None, None, bool]:
     """Whether there are more bytes that may begin a container, texts included, than allowed."""
     found = 0
@@ -237,32 +321,6 @@ def _may_have_more(data: bytes, containers: int) -> Generator[None, None, bool]:
             return True
         yield
     return False
-
-
-def _hooks(most: int | None, is_careful: bool) -> dict[str, Any]:
-    """
-    Functions of ours that the library calls with what it has unpacked; it is slower with them.
-
-    @param most: containers that there may be; C{None}: they need not be counted.
-    @param is_careful: whether to look at the keys of maps.
-    """
-    if most is None:
-        return {"object_pairs_hook": careful} if is_careful else {}
-    left = most
-
-    def one_more(value: Any) -> Any:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise ValueError("more containers than a message may have")
-        return value
-
-    def careful_one(pairs: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
-        return careful(one_more(pairs))
-
-    if is_careful:
-        return {"list_hook": one_more, "object_pairs_hook": careful_one}
-    return {"list_hook": one_more, "object_hook": one_more}
 
 
 def careful(pairs: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:

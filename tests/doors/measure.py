@@ -11,7 +11,7 @@ from __future__ import annotations
 import gc
 import math
 import tracemalloc
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from time import thread_time
 from typing import Any
 
@@ -55,6 +55,16 @@ def least(act: Callable[[], object], times: int = TIMES, enough: float = 0.25) -
 def exponent(small: float, large: float, factor: float = FACTOR) -> float:
     """How steeply the cost grows between two sizes: 1 is linear, 2 quadratic."""
     return math.log((large + NOISE) / (small + NOISE)) / math.log(factor)
+
+
+def steepness(costs: Mapping[int, float], size: int) -> float:
+    """
+    How steeply the cost has grown up to a size, from what the dearest of the smaller ones lets
+    expect: a size that is refused at its beginning costs next to nothing, and says nothing.
+    """
+    part = size // FACTOR
+    expected = max(cost * part / small for small, cost in costs.items() if small <= part)
+    return exponent(expected, costs[size])
 
 
 def peak(act: Callable[[], object], times: int = 1) -> int:
@@ -134,13 +144,11 @@ def assert_linear(
     for size in sorted(sizes):
         data = make(size)
         costs[size] = least(lambda data=data: act(data))
-        if small := costs.get(size // FACTOR):
-            found = exponent(small, costs[size])
-            if found > STEEPEST:
-                test.fail(
-                    f"{name}: {size // FACTOR} bytes cost {small * 1000:.2f} ms, {size} bytes "
-                    f"{costs[size] * 1000:.2f} ms: exponent {found:.2f}"
-                )
+        if size // FACTOR in costs and (found := steepness(costs, size)) > STEEPEST:
+            test.fail(
+                f"{name}: {costs[size] * 1000:.2f} ms for {size} bytes, "
+                f"exponent {found:.2f}: {costs}"
+            )
     largest = max(costs)
     found = (costs[largest] - NOISE) * 1e6 / max(1.0, largest / 1024)
     if found > per_kib:

@@ -47,7 +47,7 @@ from saltwisted.transports.ipc import (
 )
 from saltwisted.transports.tls import AMP, JOIN, Badge, Session
 from saltwisted.wire.msgpack import pack_bin
-from tests.doors.measure import STEEPEST, Turned, assert_linear, exponent, least, peak
+from tests.doors.measure import STEEPEST, Turned, assert_linear, least, peak, steepness
 from tests.doors.shapes import Make, array, json_texts, mapping, msgpack_values
 
 STRANGER = PeerProcess(4711, 4711, 5)
@@ -136,9 +136,8 @@ class ControlCosts(SynchronousTestCase):
                 self.assertLessEqual(len(data), CONTROL.request, name)
                 costs[size], longest = self.cost(data, 3 if size < 64 * KIB else 1)
                 self.assertLess(longest, SLACK * CONTROL.turn / 1000, name)
-            for small, large in ((KIB, 16 * KIB), (most // 16, most)):
-                found = exponent(costs[small], costs[large])
-                self.assertLess(found, STEEPEST, f"{name}: {costs}")
+            for large in (16 * KIB, most):
+                self.assertLess(steepness(costs, large), STEEPEST, f"{name}: {costs}")
             self.assertLess(costs[most] * 1e6 / (most / KIB), CONTROL.per_kib, name)
 
     def cost(self, data: bytes, times: int) -> tuple[float, float]:

@@ -47,4 +47,4 @@ class LargeRequestTests(SynchronousTestCase):
         self.assertEqual(len(replies), 1)
         self.assertNotEqual(replies, [BAD_LOAD])
         self.assertEqual(self.rig.jobs.kept[JID]["web1"]["return"], states)
-        self.assertEqual((before, in_thread), (["open"], ["open", "clear"]))
+        self.assertEqual((before, in_thread), (["open"], ["open", "free"]))

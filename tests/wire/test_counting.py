@@ -9,8 +9,9 @@ import random
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.errors import WireError
-from saltwisted.wire.counting import counting
+from saltwisted.wire.decoding import MOST_ODD, counting
 from saltwisted.wire.msgpack import pack_bin
+from tests.doors.measure import peak
 
 
 def steps(data: bytes, most: int) -> int:
@@ -48,3 +49,19 @@ class CountingTests(SynchronousTestCase):
     def test_T_MEM_1_announced(self) -> None:
         """Lengths that are only announced cost nothing."""
         self.assertLess(steps(b"\xdd\x7f\xff\xff\xff" * 100 + b"\x90" * 1000, 10), 100)
+
+    def test_T_MEM_1_nothing_is_kept(self) -> None:
+        """Containers are let go while they are counted, also in maps of keys that are no text."""
+        for data in (
+            b"\xdd\x00\x10\x00\x00" + b"\x80" * 0x100000,
+            b"\xdd\x00\x08\x00\x00" + b"\x81\x01\x90" * 0x80000,
+            b"\xdf\x00\x10\x00\x00" + b"\x01\x80" * 0x100000,
+        ):
+            self.assertLess(peak(lambda data=data: self._counted(data)), 12 << 20)
+        self.assertGreater(MOST_ODD, 10_000)
+
+    def _counted(self, data: bytes) -> None:
+        try:
+            steps(data, 600_000)
+        except WireError:
+            return

@@ -16,6 +16,7 @@ from saltwisted.errors import WireError
 from saltwisted.stores.jobs.longpacking import unpacked
 from saltwisted.transports.bus import EventBus
 from saltwisted.transports.deferreds import OneByOne
+from saltwisted.wire.freeing import free
 from saltwisted.wire.msgpack import unpack_bin
 
 LARGE = 256 * 1024
@@ -79,7 +80,7 @@ class Announcing:
             return
         if not self._is_stopped:
             self._fire(returned, kept[0])
-            self._clock.callLater(0, self._in_thread, kept.clear)
+            self._clock.callLater(0, self._in_thread, free, kept)
 
     def _fire(self, returned: Returned, load: Mapping[str, Any]) -> None:
         stamp = datetime.fromtimestamp(returned.at, UTC).isoformat(timespec="microseconds")

@@ -23,6 +23,7 @@ from saltwisted.interfaces import IPeerLink, IPeers
 from saltwisted.stores.jobs.longpacking import is_long, pack_in_turns, unpacked
 from saltwisted.transports.bus import EventBus, Fired
 from saltwisted.transports.deferreds import let_go
+from saltwisted.wire.freeing import free
 from saltwisted.wire.longpack import LARGE
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
@@ -175,7 +176,7 @@ class Events:
             self._counters["refused:events"] += 1
             return
         self._take(kept[0])
-        self._clock.callLater(0, self._in_thread, kept.clear)
+        self._clock.callLater(0, self._in_thread, free, kept)
 
     def _take(self, value: Any) -> None:
         try:

@@ -50,7 +50,7 @@ from saltwisted.transports.reasons import why
 from saltwisted.transports.ticks import next_tick
 from saltwisted.transports.tls import Session
 from saltwisted.transports.turns import Line, LongLine
-from saltwisted.wire.counting import counting
+from saltwisted.wire.decoding import counting
 
 ANSWER_TIME = 10.0
 """Seconds that a question may take, unless its asker says otherwise."""

@@ -31,6 +31,7 @@ from saltwisted.domain.roots.entry import (
 from saltwisted.domain.roots.guards import MAX_ENTRIES, MAX_PATH, Forbidden, Limits, check_batch
 from saltwisted.domain.roots.guards import check_entry as check_one
 from saltwisted.domain.roots.moves import unfolded
+from saltwisted.errors import WireError
 from saltwisted.wire.decoding import Bounds, load
 from saltwisted.wire.msgpack import WRONG
 
@@ -111,7 +112,7 @@ def unpack(data: bytes, containers: int = MOST_CONTAINERS) -> Any:
     """
     try:
         return load(data, Bounds(containers, many_keys=False), raw=False, ext_hook=_no_extension)
-    except WRONG as error:
+    except (WireError, *WRONG) as error:
         raise Forbidden("encoding") from error
 
 
