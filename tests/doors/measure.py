@@ -20,6 +20,10 @@ from twisted.trial.unittest import SynchronousTestCase
 
 STEEPEST = 1.3
 """The largest exponent of work that counts as linear."""
+STEEPEST_BEYOND_CACHES = 1.45
+"""The same above L{CACHES} bytes: what becomes of so much no longer fits into the processor's
+caches, and each access to it takes several times as long."""
+CACHES = 1 << 20
 FACTOR = 16
 TIMES = 5
 NOISE = 0.0004
@@ -144,7 +148,8 @@ def assert_linear(
     for size in sorted(sizes):
         data = make(size)
         costs[size] = least(lambda data=data: act(data))
-        if size // FACTOR in costs and (found := steepness(costs, size)) > STEEPEST:
+        steepest = STEEPEST if size <= CACHES else STEEPEST_BEYOND_CACHES
+        if size // FACTOR in costs and (found := steepness(costs, size)) > steepest:
             test.fail(
                 f"{name}: {costs[size] * 1000:.2f} ms for {size} bytes, "
                 f"exponent {found:.2f}: {costs}"

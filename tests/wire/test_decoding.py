@@ -5,6 +5,7 @@ Msgpack in pieces and within bounds.
 from __future__ import annotations
 
 import datetime
+import os
 from typing import Any
 
 import msgpack as library
@@ -65,6 +66,9 @@ KINDS: tuple[Any, ...] = (
     [1, 2],
     None,
 )
+SIZES = (8192, 131_072)
+if os.environ.get("SALTWISTED_LONG") == "1":
+    SIZES = (1024, 16_384, 262_144, 4_194_304)
 FORMS = ((unpack, unpacking), (unpack_raw, unpacking_raw), (unpack_bin, unpacking_bin))
 
 
@@ -229,7 +233,7 @@ class CostTests(SynchronousTestCase):
                     name,
                     make,
                     lambda data, decode=decode: outcome(decode, data),
-                    (8192, 131_072),
+                    SIZES,
                 )
 
     def test_T_COST_1_steps(self) -> None:
