@@ -112,10 +112,10 @@ LONG = 64 * 1024
 """Bytes of a message that is collected apart from what comes behind it."""
 SHORT = 4096
 """Bytes of a message that is handled at once if it comes alone."""
-DECODED, MAPS = 40, 60
+DECODED, MAPS = 40, 100
 """
 Bytes that are counted for each byte of a message while its call runs. Of a short negative number
-Python makes 40, of a map with one key 100; of what people send it makes a few.
+Python makes 40, of a map with one key up to 140; of what people send it makes a few.
 """
 OF_CONTAINERS = 4 * 1024 * 1024
 """Bytes that are counted for maps at the most, since a message has not more of them."""

@@ -325,18 +325,25 @@ def _may_have_more(data: bytes, containers: int) -> Generator[None, None, bool]:
 
 def careful(pairs: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
     """
-    A map of these entries; where its keys would be found only after long searches, those that are
-    neither text nor bytes become text.
+    A map of these entries; where its keys would be found only after long searches, or are times,
+    those that are neither text nor bytes become text.
     """
     if len(pairs) <= KEYS:
         return dict(pairs)
-    odd = sum(1 for key, _ in pairs if key.__class__ is not str and key.__class__ is not bytes)
-    if odd <= KEYS or not is_crowded([hash(key) for key, _ in pairs]):
+    odd = [key for key, _ in pairs if key.__class__ is not str and key.__class__ is not bytes]
+    if len(odd) <= KEYS:
+        return dict(pairs)
+    # Times are slow to hash, and nobody has so many of them as keys
+    numbers = all(key.__class__ in _NUMBERS for key in odd)
+    if numbers and not is_crowded([hash(key) for key, _ in pairs]):
         return dict(pairs)
     return {
         key if key.__class__ is str or key.__class__ is bytes else str(key): value
         for key, value in pairs
     }
+
+
+_NUMBERS = frozenset((int, float, bool, type(None)))
 
 
 def is_crowded(hashes: Sequence[int]) -> bool:

@@ -19,7 +19,7 @@ from saltwisted.master.clearreads import ClearReads
 from saltwisted.transports import turns
 from saltwisted.wire.envelope import BAD_LOAD, MAX_CLEAR, ClearRequest, encode_clear_request
 from saltwisted.wire.msgpack import unpack
-from tests.doors.measure import Turned, least, peak
+from tests.doors.measure import Turned, least, peak, slack
 from tests.doors.shapes import crowded, integer, mapping, msgpack_values
 from tests.master.rig import Rig
 
@@ -136,7 +136,8 @@ class ReadTests(SynchronousTestCase):
                 longest.append(clock.longest)
                 if longest[-1] < CLEAR.turn / 1000:
                     break
-            self.assertLess(min(longest), 2 * CLEAR.turn / 1000, name)
+            else:
+                self.assertLess(min(longest), slack() * CLEAR.turn / 1000, name)
 
 
 class PortTests(SynchronousTestCase):
@@ -149,7 +150,7 @@ class PortTests(SynchronousTestCase):
         for frame in (empty_maps, commanded(empty_maps), b"\x91" * (8 << 20)):
             self.assertEqual(rig.ask(frame), [BAD_LOAD])
             cost = least(lambda frame=frame: rig.ask(frame), times=3)
-            self.assertLess(cost, 0.005)
+            self.assertLess(cost, 0.005 * slack())
             self.assertLess(peak(lambda frame=frame: rig.ask(frame)), 1 << 20)
 
     def test_T_COST_1_crowded_keys(self) -> None:

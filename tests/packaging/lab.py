@@ -158,13 +158,18 @@ class Machine(Root):
         return done.stdout
 
     def logs(self) -> str:
-        """The end of its journal."""
-        words = ("journalctl", "--no-pager", "-n", "60", "-o", "short-precise")
-        done = subprocess.run(
-            self.argv(*words), capture_output=True, text=True, errors="replace", check=False,
-            env=self.environment,
-        )  # fmt: skip
-        return done.stdout
+        """The state of our units, and the end of its journal."""
+        outputs = []
+        for words in (
+            ("systemctl", "--no-pager", "-n", "20", "status", "saltwisted-*"),
+            ("journalctl", "--no-pager", "-n", "60", "-o", "short-precise"),
+        ):
+            done = subprocess.run(
+                self.argv(*words), capture_output=True, text=True, errors="replace", check=False,
+                env=self.environment,
+            )  # fmt: skip
+            outputs.append(done.stdout)
+        return "\n".join(outputs)
 
     def wait(self, command: str, text: str) -> None:
         """Repeat a command until its output has this text."""

@@ -38,7 +38,7 @@ from saltwisted.wire.msgpack import (
     unpacking_bin,
     unpacking_raw,
 )
-from tests.doors.measure import Turned, assert_linear, least, peak
+from tests.doors.measure import Turned, assert_linear, least, peak, slack
 from tests.doors.shapes import array, crowded, integer, mapping, msgpack_values
 from tests.laws.test_wire import modest, values
 
@@ -237,7 +237,10 @@ class CostTests(SynchronousTestCase):
                 )
 
     def test_T_COST_1_steps(self) -> None:
-        """No step of a message, of whatever shape, takes longer than a turn may."""
+        """
+        No step of a stranger's message, of whatever shape, takes longer than a turn may. What a
+        thread unpacks may take longer: it looks at the keys of a large map, and is interrupted.
+        """
         for name, make in msgpack_values():
             data = make(131_072)
             for bounds in (STRANGER, ACCEPTED):
@@ -248,14 +251,14 @@ class CostTests(SynchronousTestCase):
                         clock.measure(lambda steps=steps: next(steps))
                     except (StopIteration, WireError):
                         break
-                if clock.longest > 0.005:
-                    # Once more: other processes pollute the caches
-                    again = least(lambda data=data: outcome(unpack, data[:PIECE]), times=2)
-                    self.assertLess(min(clock.longest, again + 0.005), 0.01, name)
+                most = 0.005 if bounds is STRANGER else 0.02
+                if clock.longest > most:
+                    self.assertLess(clock.longest, most * slack(), name)
 
     def test_T_COST_1_quick(self) -> None:
         """What is unpacked in one call takes no longer than a callback may."""
         for name, make in msgpack_values():
             data = make(QUICK - 8)
             cost = least(lambda data=data: outcome(unpack, data))
-            self.assertLess(cost, 0.01, name)
+            if cost > 0.005:
+                self.assertLess(cost, 0.005 * slack(), name)
