@@ -4,6 +4,7 @@ All who wait for a turn of the reactor share it, fairly.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from types import SimpleNamespace
 
@@ -25,6 +26,7 @@ class SharedTurnsTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.clock, self.used = Clock(), 0.0
+        self.addCleanup(sys.setswitchinterval, sys.getswitchinterval())
         turns.share(self.clock)
         self.addCleanup(turns._SHARED.pop, self.clock)
         for module in (turns, lines, delivery):
@@ -137,6 +139,16 @@ class SharedTurnsTests(SynchronousTestCase):
 
         self.assertEqual(self.done, ["x"])
         self.assertTrue(self.shared.has_room)
+
+    def test_T_COST_3_threads(self) -> None:
+        """A thread that computes gives the interpreter to the reactor within a millisecond."""
+        self.addCleanup(sys.setswitchinterval, sys.getswitchinterval())
+        clock = Clock()
+        self.addCleanup(turns._SHARED.pop, clock, None)
+
+        turns.share(clock)
+
+        self.assertLessEqual(sys.getswitchinterval(), 0.001)
 
     def test_own(self) -> None:
         """A clock that nobody shares, as that of a simulation, has a turn for each."""

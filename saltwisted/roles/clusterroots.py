@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import random
-import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
@@ -39,8 +38,6 @@ from saltwisted.stores.roots.marks import RootMarks
 from saltwisted.transports.threads import Threads
 
 STREAM = "roots"
-SWITCH = 0.001
-"""Seconds after which a thread of the pool gives the interpreter to the reactor, if that waits."""
 
 
 class ClusterRoots:
@@ -65,7 +62,6 @@ class ClusterRoots:
         self._stores, self._facts = stores, facts
         folder = os.path.join(stores.config.cachedir, "saltwisted", "roots")
         self.threads = Threads(stores.reactor, 4, "roots")
-        sys.setswitchinterval(SWITCH)
         # Not when the first large look waits for it
         stores.warm.preload(ROOTS_ENTRY.partition(":")[0])
         self.sync = self._sync(folder)
