@@ -452,7 +452,7 @@ class ShareTests(Rig):
 
     def test_T_MEM_1_arguments(self) -> None:
         """What running calls were given counts too, until they end; more of them are refused."""
-        self.limits = Limits(frame=1000, kept=100_000)
+        self.limits = Limits(frame=1000, kept=140_000)
         protocol, wire = self.connect(STRANGER)
         for number in (1, 2):
             protocol.dataReceived(message(id=number, op="wait", args={"a": "x" * 900}))
