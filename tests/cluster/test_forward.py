@@ -227,7 +227,7 @@ class ForwardTests(SynchronousTestCase):
         calls.pop()[1]()
         (first,) = self.fired(self.a, f"{jids[0]}/ret/n")
         self.nodes.turn(0.1)
-        self.assertEqual([name for name, _ in calls], ["unpacked", "clear"])
+        self.assertEqual([name for name, _ in calls], ["unpacked", "free"])
         self.assertEqual(self.fired(self.a, f"{jids[1]}/ret/n"), [])
         calls[0][1]()
         (second,) = self.fired(self.a, f"{jids[1]}/ret/n")
@@ -289,7 +289,7 @@ class ForwardTests(SynchronousTestCase):
 
         (told,) = self.fired(self.a, "/ret/n")
         self.assertEqual(told["return"], value)
-        self.assertIn("clear", [name for name, _ in calls])
+        self.assertIn("free", [name for name, _ in calls])
         self.assertEqual(self.b.counters["events:unpackable"], 1)
 
     def test_waiting_elsewhere(self) -> None:
