@@ -51,7 +51,10 @@ KEYS = 512
 """Keys of a map that nobody looks at: the worst that they can cost is what empty maps cost."""
 
 MOST_ODD = 65_536
-"""Entries of a map some of whose keys are neither text nor bytes."""
+"""Keys of a map that are neither text nor bytes; where there are more, all of them become text."""
+
+MOST_ENTRIES = 1_000_000
+"""Entries of a map in a message in which some large map has such keys."""
 
 PROBES = 32
 """Places that a dictionary may look at for each key, on average: of ordinary keys two, of multiples
@@ -138,7 +141,7 @@ def loading(
         {"strict_map_key": False, "max_map_len": KEYS},
     ]
     if bounds.many_keys:
-        looked_at = {"max_map_len": MOST_ODD, "object_pairs_hook": careful}
+        looked_at = {"max_map_len": MOST_ENTRIES, "object_pairs_hook": careful}
         ways.append({"strict_map_key": False, **looked_at})
     while True:
         limits = {"max_array_len": arrays, "max_buffer_size": max(len(data), QUICK), **ways[0]}
@@ -263,7 +266,7 @@ def counting(data: bytes, most: int) -> Steps:
         except ValueError as error:
             if "strict_map_key" not in str(error):
                 raise
-            limits = {"strict_map_key": False, "max_map_len": MOST_ODD}
+            limits = {"strict_map_key": False, "max_map_len": MOST_ENTRIES}
             yield from _counted(data, most, object_pairs_hook=_Count, **limits)
     except _TooMany:
         raise WireError("containers") from None
@@ -334,7 +337,7 @@ def careful(pairs: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
     if len(odd) <= KEYS:
         return dict(pairs)
     # Times are slow to hash, and nobody has so many of them as keys
-    numbers = all(key.__class__ in _NUMBERS for key in odd)
+    numbers = len(odd) <= MOST_ODD and all(key.__class__ in _NUMBERS for key in odd)
     if numbers and not is_crowded([hash(key) for key, _ in pairs]):
         return dict(pairs)
     return {

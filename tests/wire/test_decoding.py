@@ -17,6 +17,7 @@ from saltwisted.wire import decoding
 from saltwisted.wire.decoding import (
     ACCEPTED,
     KEYS,
+    MOST_ODD,
     PIECE,
     QUICK,
     STRANGER,
@@ -189,6 +190,15 @@ class KeyTests(SynchronousTestCase):
         made = unpack_bin(mapping([b"\xa1t", b"\xc4\x01b", *keys]))
 
         self.assertEqual([key for key in made if not str(key).isdigit()], ["t", b"b"])
+
+    def test_nothing_is_refused(self) -> None:
+        """A return with very many keys is taken: those that are numbers become text at the most."""
+        many = MOST_ODD + 1
+        numbers = unpack(mapping([b"\xce" + n.to_bytes(4, "big") for n in range(many)]))
+        self.assertEqual(set(numbers), {str(n) for n in range(many)})
+
+        value = {"names": {f"n{n}": 1 for n in range(many)}, "n": dict.fromkeys(range(KEYS + 1), 1)}
+        self.assertEqual(unpack(pack(value)), value)
 
     def test_T_COST_1_strangers(self) -> None:
         """From a stranger, a map of many keys that are no text is refused."""
