@@ -201,8 +201,9 @@ LOGIN_LDAP = Door(
         "saltwisted/worker/process/ldap.py:_bind",
     ),
     request=1 * MIB,
-    per_kib=60,
-    per_request=500,
+    # A worker's word comes as one at the control socket does
+    per_kib=CONTROL.per_kib,
+    per_request=CONTROL.per_request,
     turn=5,
     memory=48 * MIB,
     memory_all=192 * MIB,
@@ -216,8 +217,9 @@ LOGIN_WEB = Door(
     who="the addresses of `external_auth`, asked by a worker process",
     opened=("saltwisted/worker/process/web.py:ask",),
     request=1 * MIB,
-    per_kib=60,
-    per_request=500,
+    # A worker's word comes as one at the control socket does
+    per_kib=CONTROL.per_kib,
+    per_request=CONTROL.per_request,
     turn=5,
     memory=48 * MIB,
     memory_all=192 * MIB,

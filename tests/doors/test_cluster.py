@@ -267,6 +267,30 @@ class LinkCosts(LinkRig):
         self.assertEqual(self.heard[:4], [("b", 0), ("a", 0), ("b", 0), ("a", 0)])
         self.assertEqual(self.wire.producerState, "producing")
 
+    def test_T_COST_1_one_word(self) -> None:
+        """T-COST-1: a word costs no more than its row says, nor does a KiB of a long body."""
+        data = b"".join(self.box(b"a") for _ in range(1000))
+        plain = pack_bin(bytes(8 * MIB))
+
+        def words() -> None:
+            self.open()
+            for at in range(0, len(data), 65536):
+                self.link.wire.dataReceived(data[at : at + 65536])
+                self.settle()
+
+        def body() -> None:
+            self.open()
+            self.bring(plain)
+            self.settle()
+
+        each = least(words) * 1e6 / 1000
+        if each > PEER_MEMBER.per_request:
+            self.assertLess(each, PEER_MEMBER.per_request * slack())
+        each = least(body) * 1e6 / (len(plain) / KIB)
+        if each > PEER_MEMBER.per_kib:
+            self.assertLess(each, PEER_MEMBER.per_kib * slack())
+        self.assertEqual(len(self.heard), 5 * 1000 + 5)
+
     def test_T_MEM_1_fields(self) -> None:
         """T-MEM-1: a message of more fields than any has ends the link, and is not collected."""
         data = b"".join(b"\0\x03%03d" % n + b"\x10\0" + bytes(4096) for n in range(200))

@@ -89,6 +89,7 @@ DECODED = "tests.wire.test_decoding.CostTests"
 LINKS = "tests.doors.test_cluster.LinkCosts"
 MINIONS = "tests.doors.test_minions.CommandTests"
 HEADS = "tests.doors.test_http.HeadTests"
+RATES = "tests.loopback.test_rates.RateTests"
 DRIVERS = {
     "clear requests": ("tests.master.test_clearreads.ReadTests", DECODED),
     "sign-ins": (
@@ -107,7 +108,7 @@ DRIVERS = {
     "peer-join": (LINKS,),
     "etcd": ("tests.doors.test_cluster.AnswerCosts",),
     # Worker processes read what directories and providers say, and pass little on
-    "ldap": (DECODED,),
+    "ldap": (DECODED, "tests.doors.test_cluster.ControlCosts"),
     "login-web": ("tests.doors.test_cluster.AnswerCosts",),
     "git": (
         "tests.doors.test_git.WayTests",
@@ -121,9 +122,10 @@ DRIVERS = {
     "events": ("tests.doors.test_http.ListenerTests",),
     "static": ("tests.doors.test_http.ReaderTests",),
     "metrics": (HEADS,),
-    "requests-zeromq": ("tests.transports.test_unfinished.RoomTests", DECODED),
-    "publications-zeromq": ("tests.transports.test_unfinished.RoomTests",),
+    "requests-zeromq": ("tests.transports.test_unfinished.RoomTests", DECODED, RATES),
+    "publications-zeromq": ("tests.transports.test_unfinished.RoomTests", RATES),
     "requests-tcp": (
+        RATES,
         "tests.doors.test_transports.FrameTests",
         "tests.doors.test_transports.TurnTests",
     ),
@@ -132,6 +134,7 @@ DRIVERS = {
         "tests.doors.test_transports.FrameTests",
     ),
     "publications-tcp": (
+        RATES,
         "tests.doors.test_transports.ReaderTests",
         "tests.doors.test_transports.TurnTests",
     ),
