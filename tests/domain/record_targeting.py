@@ -1,7 +1,7 @@
 """
 Records what stock Salt answers to many targets, for C{test_targeting.py}.
 
-Run with the Python of a stock Salt 3008.2::
+Run with the Python of a stock Salt 3008.5::
 
     python tests/domain/record_targeting.py > tests/domain/targeting_cases.json
 
@@ -104,6 +104,8 @@ NESTED = [
     "secret:S3cr3t*", "secret:s3cr3tx", "n:5", "list:k:v", "list:k:x", "list:k:*", "list:0:k:v",
     "list:1:k:0:x", "x:y:z:1", "x:y:z", "x:*:z:1", "*:y:z:1", "a:*:star", "a:*", "n:*", "os:\\S+",
     "ipv4:10.0.0.11", "ipv4:10.0.*", "ipv4:0:127.0.0.1", "ipv4:-1:10.*", "roles:-1:cluster:blue",
+    "disks:sd?", "disks:SD?", "disks:x*", "disks:*:s?ze", "roles:cl*", "roles:[7]", "a:b:[ce]",
+    "a:?", "a:*:[ce]", "*:sd[a-z]", "app:na*", "app:n.*", "list:[k]", "x:*:z*", "x:Y",
 ]  # fmt: skip
 
 PLAIN = {

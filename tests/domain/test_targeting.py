@@ -1,7 +1,7 @@
 """
 Targets, judged by what stock Salt answered to the same ones.
 
-C{targeting_cases.json} was recorded from Salt 3008.2 by C{record_targeting.py}.
+C{targeting_cases.json} was recorded from Salt 3008.5 by C{record_targeting.py}.
 """
 
 from __future__ import annotations

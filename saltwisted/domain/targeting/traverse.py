@@ -1,10 +1,10 @@
 """
 Looking into nested data with C{a:b:c}, and matching what is found there.
 
-The rules are those of C{salt.utils.data} in 3008.2 (C{traverse_dict_and_list},
+The rules are those of C{salt.utils.data} in 3008.5 (C{traverse_dict_and_list},
 C{subdict_match}): lists may be entered by number or through the maps in them,
 a key may itself contain the delimiter, numbers as keys are found by their text,
-comparison ignores case. An expression is prepared once (L{Subdict}) and then
+the last part may be one of the keys of a map as well as a value, comparison ignores case. An expression is prepared once (L{Subdict}) and then
 asked of many minions.
 """
 
@@ -240,6 +240,8 @@ class Subdict:
             pattern = pattern[2:]
             compare = comparer(pattern, self._regex, self._exact)
         if pattern == "*" or pattern in target:
+            return True
+        if any(compare(str(key).lower()) for key in target):
             return True
         if DELIMITER in pattern and self._below(pattern)._search(target, known):
             return True
