@@ -271,6 +271,8 @@ class CommonOptions(Options):
     pillar_opts: bool = False
     #: How pillar files are merged: smart, aggregate, recurse, overwrite, none.
     pillar_source_merging_strategy: str = "smart"
+    #: Whether pillar.items shows stars for values unless it is called with unmask=True.
+    pillar_mask_output: bool = True
     #: Whether lists in pillar are merged instead of replaced.
     pillar_merge_lists: bool = False
     #: Whether included pillar files win over the including one.
