@@ -271,6 +271,8 @@ class CommonOptions(Options):
     pillar_opts: bool = False
     #: How pillar files are merged: smart, aggregate, recurse, overwrite, none.
     pillar_source_merging_strategy: str = "smart"
+    #: Whether pillar.items shows stars for values unless it is called with unmask=True.
+    pillar_mask_output: bool = True
     #: Whether lists in pillar are merged instead of replaced.
     pillar_merge_lists: bool = False
     #: Whether included pillar files win over the including one.
@@ -1124,8 +1126,10 @@ class MinionConfig(CommonOptions):
     disable_modules: list[Any] = []
     #: Returners that are not loaded.
     disable_returners: list[Any] = []
-    #: Only these modules are loaded.
+    #: Only functions of these modules may be called by name: in jobs, templates, conditions, slots.
     whitelist_modules: list[Any] = []
+    #: Only states of these modules may be used.
+    whitelist_state_modules: list[Any] = []
     returner_dirs: list[Any] = []
     grains_dirs: list[Any] = []
     states_dirs: list[Any] = []
@@ -1228,3 +1232,10 @@ class MinionConfig(CommonOptions):
 
 SECRETS = MasterConfig.secret | MinionConfig.secret | {"auth.ldap.bindpw", "sharedsecret", "token"}
 """Every option whose value nobody is shown; the last three have no attribute."""
+SECRET_WITHIN = frozenset(("webhook_signatures", "headers", "header_dict", "header_list"))
+"""
+What is secret as a whole below an option, though its name does not say so: of hooks what signs them
+(C{rest_twisted}), and headers of requests (C{tracing}, C{metrics}, external pillars).
+"""
+OF_SALT = frozenset(("rest_tornado", "rest_wsgi", "git_pillar_remotes", "roster_defaults"))
+"""Options of Salt's own master that have no attribute here, and are no data of a site's modules."""

@@ -3,8 +3,9 @@ Jobs whose arguments and results only the participants may see.
 
 A step of an orchestration with C{no_log: True} gives minions a secret. Its job says so in its
 C{metadata}, which each minion, including stock's, sends back with its return. So each node knows
-it, whatever it has heard of the job before. Texts are replaced by stars before anything of it is
-stored or shown; numbers, truth values and shapes, by which a result is judged, stay.
+it, whatever it has heard of the job before. Stars replace texts, numbers and C{True} before
+anything of it is stored or shown. A step is judged by what stays: shapes, what is empty, zero or
+C{False}, and of the result of a state whether it is true, and its place and time.
 
 What a minion sends while it works has no such metadata, but names the job: in its tag (the progress
 of its states), or in its data (C{event.send} and similar functions). A node knows the jobs that it
@@ -42,6 +43,15 @@ OF_JOB = frozenset(
     )
 )  # fmt: skip
 """What an event of somebody's own making has of the job that fires it; no argument."""
+_TAG = "_|-"
+"""Divides the words of a state's tag: state, id, name, function."""
+_JUDGED: Mapping[str, tuple[type, ...]] = {
+    "result": (bool,),
+    "__state_ran__": (bool,),
+    "__run_num__": (int,),
+    "duration": (int, float),
+}
+"""What of the result of a state tells nothing of its arguments, if it is of such a type."""
 REQUESTED = "_minion_event"
 """The C{cmd} by which an event has the whole request around its data."""
 MOST_KNOWN = 4096
@@ -53,58 +63,95 @@ Steps: TypeAlias = Generator[None, None, Any]
 
 
 def redact(value: Any) -> Any:
-    """A copy with every text that is not empty replaced; numbers and shapes stay, as in Salt."""
-    if isinstance(value, str):
-        return STARS if value else value
-    if isinstance(value, dict):
-        return {key: redact(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [redact(item) for item in value]
-    return value
+    """
+    A copy of a value of a pillar with stars for each text, number and C{True} in it, as in Salt.
+
+    Shapes, keys and what is empty, zero, C{False} or C{None} stay.
+    """
+    return at_once(hiding(value, of_job=False))
 
 
 def hide(value: Any) -> Any:
-    """As L{redact}, and also bytes, which Salt shows where it masks pillars."""
+    """As L{redact}, of what a job is given or answers: results of states can still be judged."""
     return at_once(hiding(value))
 
 
-def hiding(value: Any) -> Steps:
-    """The same in steps; it costs in proportion to what is in there, however deep."""
-    waiting: list[tuple[Any, Any]] = []
-    hidden = _leaf(value, waiting)
+def hiding(value: Any, of_job: bool = True, is_result: bool = False) -> Steps:
+    """
+    The same in steps; it costs in proportion to what is in there, however deep.
+
+    @param of_job: a map's keys may be tags of states. They lose the names of these, which are often
+        commands, and their values keep what a step is judged by.
+    @param is_result: the value is the result of a state.
+    """
+    waiting: list[_Container] = []
+    hidden = _copy(value, waiting, is_result)
     count = 0
     while waiting:
-        source, made = waiting.pop()
-        if isinstance(made, dict):
-            for key, item in source.items():
-                made[key] = _leaf(item, waiting)
-                count += 1
-                if count % STEP == 0:
-                    yield
-        else:
+        source, made, is_result = waiting.pop()
+        if isinstance(made, list):
             for item in source:
-                made.append(_leaf(item, waiting))
+                made.append(_copy(item, waiting))
                 count += 1
                 if count % STEP == 0:
                     yield
+            continue
+        names = _Names(made) if of_job else None
+        for key, item in source.items():
+            count += 1
+            if count % STEP == 0:
+                yield
+            if is_result and type(item) in _JUDGED.get(key, ()):
+                made[key] = item
+            elif names is not None and isinstance(key, str) and key.count(_TAG) >= 3:
+                made[names.told(key)] = _copy(item, waiting, True)
+            else:
+                made[key] = _copy(item, waiting)
     return hidden
 
 
-def _leaf(value: Any, waiting: list[tuple[Any, Any]]) -> Any:
+_Container: TypeAlias = tuple[Any, Any, bool]
+"""A map or list, its copy that waits to be filled, and whether it is the result of a state."""
+
+
+def _copy(value: Any, waiting: list[_Container], is_result: bool = False) -> Any:
     """What stands for a value; of a container, an empty one that waits to be filled."""
-    if isinstance(value, str):
-        return STARS if value else value
-    if isinstance(value, (bytes, bytearray)):
-        return STARS.encode() if value else value
     made: Any
     if isinstance(value, Mapping):
         made = {}
     elif isinstance(value, (list, tuple)):
         made = []
-    else:
+    elif not value:
         return value
-    waiting.append((value, made))
+    else:
+        return STARS.encode() if isinstance(value, (bytes, bytearray)) else STARS
+    waiting.append((value, made, is_result))
     return made
+
+
+class _Names:
+    """
+    Tags of states with the ids of these in place of their names.
+
+    @param found: the map in which they are, as far as it is filled.
+    """
+
+    def __init__(self, found: Mapping[Any, Any]) -> None:
+        self._found = found
+        # Numbers that are taken, by what they follow: a thousand states may have one ID
+        self._numbers: dict[tuple[str, ...], int] = {}
+
+    def told(self, tag: str) -> str:
+        """The tag of a state, as nobody else in the map has it."""
+        words = tag.split(_TAG)
+        same = (words[0], words[1], words[-1])
+        name = _TAG.join((words[0], words[1], words[1], words[-1]))
+        number = self._numbers.get(same, 1)
+        while name in self._found:
+            number += 1
+            name = _TAG.join((words[0], words[1], f"{words[1]} {number}", words[-1]))
+        self._numbers[same] = number
+        return name
 
 
 def marked(kwargs: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -142,7 +189,7 @@ def telling(job: Mapping[str, Any]) -> Steps:
         shown = dict(job)
         for word in TOLD:
             if word in job:
-                shown[word] = yield from _hidden(job[word])
+                shown[word] = yield from hiding(job[word])
         return shown
     if is_open(job):
         return job
@@ -216,8 +263,12 @@ def _said(data: Mapping[str, Any], tag: str) -> Steps:
             shown[key] = value
         elif key == "data" and isinstance(value, Mapping):
             shown[key] = yield from _said(value, tag)
+        elif key == "len" and type(value) is int:
+            shown[key] = value
+        elif key == "ret" and isinstance(value, Mapping):
+            shown[key] = yield from hiding(value, is_result=True)
         else:
-            shown[key] = yield from _hidden(value)
+            shown[key] = yield from hiding(value)
     return shown
 
 
@@ -228,14 +279,14 @@ def _around(load: Mapping[str, Any]) -> Steps:
         if key == "data" and isinstance(value, Mapping):
             shown[key] = yield from _own(value)
         else:
-            shown[key] = value if key in SAID else (yield from _hidden(value))
+            shown[key] = value if key in SAID else (yield from hiding(value))
     return shown
 
 
 def _own(data: Mapping[str, Any]) -> Steps:
     shown: dict[str, Any] = {}
     for key, value in data.items():
-        shown[key] = value if key in OF_JOB else (yield from _hidden(value))
+        shown[key] = value if key in OF_JOB else (yield from hiding(value))
         yield
     return shown
 
@@ -252,7 +303,7 @@ def discreet(load: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _said_event(event: Any) -> Any:
     if not isinstance(event, Mapping):
-        return at_once(_hidden(event))
+        return at_once(hiding(event))
     tag, data = str(event.get("tag", "")), event.get("data")
     if not isinstance(data, Mapping):
         return {**at_once(_own(event)), "tag": tag}
@@ -296,26 +347,3 @@ def _within(value: Any) -> Steps:
             answers.append((yield from _within(each)))
         return answers
     return value
-
-
-def _hidden(value: Any) -> Steps:
-    """As L{hiding}; results of states lose the names of these, which are often commands."""
-    if not isinstance(value, Mapping):
-        return (yield from hiding(value))
-    found: dict[Any, Any] = {}
-    # Numbers that are taken, by what they follow: a thousand states may have one ID
-    numbers: dict[tuple[str, ...], int] = {}
-    for key, item in value.items():
-        name = key
-        words = key.split("_|-") if isinstance(key, str) else ()
-        if len(words) >= 4:
-            same = (words[0], words[1], words[-1])
-            name = "_|-".join((words[0], words[1], words[1], words[-1]))
-            number = numbers.get(same, 1)
-            while name in found:
-                number += 1
-                name = "_|-".join((words[0], words[1], f"{words[1]} {number}", words[-1]))
-            numbers[same] = number
-        found[name] = yield from hiding(item)
-        yield
-    return found

@@ -1,7 +1,7 @@
 """
 Read the minion's pillar.
 
-A person who asks gets texts replaced by stars unless C{unmask=True} is given; a
+A person who asks gets stars in place of values unless C{unmask=True} is given; a
 template gets the plain values (see L{saltwisted.worker.masking}). C{items}, C{data},
 C{ls}, C{obfuscate} and C{ext} have the pillar compiled again; the other functions read
 the one that this job began with.
@@ -124,6 +124,8 @@ def items(
         Values to lay over it while it is compiled.
     pillarenv
         Compile for this environment alone.
+    unmask
+        Whether values are shown; by default as the option C{pillar_mask_output} says.
 
     CLI Example::
 
@@ -136,6 +138,8 @@ def items(
             pillarenv = saltenv or __opts__.get("saltenv")
         else:
             pillarenv = __opts__.get("pillarenv")
+    if unmask is None and not __opts__.get("pillar_mask_output", True):
+        unmask = True
     if pillar and pillar_enc:
         try:
             pillar = _decrypted(pillar, pillar_enc)

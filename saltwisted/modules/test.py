@@ -14,6 +14,8 @@ from typing import Any
 from saltwisted.config.compat import COMPAT_VERSION_TEXT
 from saltwisted.modules import _data
 from saltwisted.worker import exceptions
+from saltwisted.worker.masking import shown_options
+from saltwisted.worker.process.called import called
 
 log = logging.getLogger(__name__)
 
@@ -141,7 +143,7 @@ def get_opts() -> Any:
 
         salt '*' test.get_opts
     """
-    return __opts__
+    return shown_options(__opts__)
 
 
 def opts_pkg() -> dict[str, Any]:
@@ -152,7 +154,7 @@ def opts_pkg() -> dict[str, Any]:
 
         salt '*' test.opts_pkg
     """
-    package = dict(__opts__)
+    package = dict(shown_options(__opts__))
     package["grains"] = dict(__grains__)
     return package
 
@@ -165,7 +167,7 @@ def cross_test(func: str, args: Any = None) -> Any:
 
         salt '*' test.cross_test file.gid_to_group 0
     """
-    return __salt__[func](*(args or []))
+    return called(__salt__)[func](*(args or []))
 
 
 def kwarg(**kwargs: Any) -> dict[str, Any]:
@@ -479,7 +481,7 @@ def try_(module: str, return_try_exception: bool = False, **kwargs: Any) -> Any:
         {{ salt['test.try'](module='ipmi.get_users', bmc_host='192.0.2.1') }}
     """
     try:
-        return __salt__[module](**kwargs)
+        return called(__salt__)[module](**kwargs)
     except Exception as error:
         return error if return_try_exception else None
 

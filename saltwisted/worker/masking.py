@@ -1,10 +1,12 @@
 """
-When a pillar value may be shown.
+When a pillar value, or a secret among the options, may be shown.
 
-Since Salt 3008 the C{pillar} functions answer a person with every text replaced by stars. What a
-person requests is one function of a job, and L{answering} says that it is called now. The same
-holds for a function whose answer another function stores or shows: the mine's, and that of
-C{module.run}. All other callers (modules, templates, pillars) work with the value, and get it.
+Since Salt 3008 the C{pillar} functions answer a person with stars in place of every value; only
+what is empty, zero, C{False} or C{None} is shown. What a person requests is one function of a job,
+and L{answering} says that it is called now. The same holds for a function whose answer another
+function stores or shows: the mine's, and that of C{module.run}. All other callers (modules,
+templates, pillars) work with the value, and get it. So it is with options that are secret, and the
+functions that answer with options.
 
 A state with C{no_log: True} shows nothing of its arguments: not in its result, wherever that is
 made, nor in its name, which is often a command, nor in what is stored of its run.
@@ -17,35 +19,54 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from saltwisted.domain.secrecy import redact
+from saltwisted.domain.secrecy import hide, redact
 
-_masked: ContextVar[bool] = ContextVar("masked", default=False)
+_asked: ContextVar[str] = ContextVar("asked", default="")
+"""The module of the function whose answer is shown; C{""}: modules and templates call."""
+_OF_OPTIONS = ("config", "test")
+"""Modules whose functions answer with options, or with what a function of others answers."""
 
 
 @contextmanager
 def answering(fun: str) -> Iterator[None]:
     """Within this block a function is called whose answer is shown or stored as it is."""
-    token = _masked.set(fun.partition(".")[0] == "pillar")
+    token = _asked.set(fun.partition(".")[0])
     try:
         yield
     finally:
-        _masked.reset(token)
+        _asked.reset(token)
 
 
 @contextmanager
 def plain_pillar() -> Iterator[None]:
     """Within this block C{pillar.get} and its family answer with plain values."""
-    token = _masked.set(False)
+    token = _asked.set("")
     try:
         yield
     finally:
-        _masked.reset(token)
+        _asked.reset(token)
 
 
 def shown(value: Any, unmask: bool | None = None) -> Any:
     """What the caller gets to see; C{unmask} of C{None} means by the place of the call."""
-    plain = not _masked.get() if unmask is None else unmask
+    plain = _asked.get() != "pillar" if unmask is None else unmask
     return value if plain else redact(value)
+
+
+def shown_options(opts: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the caller gets to see of options, among which may be the grains and the pillar."""
+    if _asked.get() not in _OF_OPTIONS:
+        return opts
+    from saltwisted.config.secrets import shown_value  # only people need it
+
+    return {
+        name: redact(opts[name])
+        if name == "pillar"
+        else opts[name]
+        if name == "grains"
+        else shown_value(name, opts[name])
+        for name in opts
+    }
 
 
 def masked(low: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
@@ -53,11 +74,11 @@ def masked(low: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
     if low.get("no_log"):
         for word in ("comment", "changes", "warnings"):
             if word in result:
-                result[word] = redact(result[word])
+                result[word] = hide(result[word])
         for part in result.get("sub_state_run") or ():
             for word in ("comment", "changes"):
                 if word in part:
-                    part[word] = redact(part[word])
+                    part[word] = hide(part[word])
         if "name" in result:
             result["name"] = name_of(low)
     return result

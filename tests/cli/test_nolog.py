@@ -17,6 +17,7 @@ from tests.harness import scratch, write_config
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CANARY = "canary-7f3a"
+STARS = "**********"
 SLS = """
 {% set secret = pillar['secret'] %}
 written:
@@ -249,6 +250,21 @@ class NoLogTests(SynchronousTestCase):
         results, _ = self.run_it("state.single", "odd.own", "name=x", "no_log=True")
         self.assertEqual(results["odd_|-x_|-x_|-own"]["comment"], "**********")
         self.assertEqual(self.on_disk(), [])
+
+    def test_T_LOG_1_numbers(self) -> None:
+        """T-LOG-1: numbers and truth in the changes of such a state are stars too, as in 3008.5."""
+        self.write(
+            "states/odd.py",
+            "def own(name): return {'name': name, 'result': True, 'comment': 4711, 'changes':"
+            " {'pin': 4711, 'rate': 1.5, 'on': True, 'off': False, 'none': 0}}\n",
+        )
+        results, _ = self.run_plainly("state.single", "odd.own", "name=x", "no_log=True")
+        result = results["odd_|-x_|-x_|-own"]
+        self.assertEqual(
+            result["changes"],
+            {"pin": STARS, "rate": STARS, "on": STARS, "off": False, "none": 0},
+        )
+        self.assertEqual((result["result"], result["comment"]), (True, STARS))
 
     def test_T_LOG_1_cache(self) -> None:
         """T-LOG-1: a run that was kept before its state was marked does not stay on the disk."""

@@ -4,6 +4,7 @@ What may be stored and told of a job that gives minions a secret.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -15,9 +16,11 @@ from saltwisted.domain.secrecy import (
     SecretJobs,
     discreet,
     firing_job,
+    hide,
     is_secret,
     marked,
     named_job,
+    redact,
     told,
     told_event,
 )
@@ -33,7 +36,7 @@ class SecrecyTests(SynchronousTestCase):
         """T-LOG-1: of a secret job the arguments are stars to all but those who do it."""
         job = {"fun": "cmd.run", "arg": ["x", {"pillar": {"a": "y", "n": 3}}], "tgt": "m1"}
         secret = {**job, "metadata": MARKED}
-        stars = [STARS, {"pillar": {"a": STARS, "n": 3}}]
+        stars = [STARS, {"pillar": {"a": STARS, "n": STARS}}]
 
         self.assertEqual(told(job), job)
         self.assertEqual(told(secret), {**secret, "arg": stars})
@@ -41,7 +44,7 @@ class SecrecyTests(SynchronousTestCase):
         self.assertEqual(told(told(secret)), told(secret))
 
     def test_T_LOG_1_return(self) -> None:
-        """T-LOG-1: a return keeps its shape, truth and numbers, by which a step is judged."""
+        """T-LOG-1: a return keeps its shape, and of states by what a step is judged."""
         load = {
             "id": "m1",
             "fun": "state.sls",
@@ -50,7 +53,16 @@ class SecrecyTests(SynchronousTestCase):
             "metadata": MARKED,
             "return": {
                 "cmd_|-a_|-echo y_|-run": {"result": False, "changes": {"pid": 5, "stdout": "y"}},
-                "cmd_|-a_|-echo z_|-run": {"result": True, "changes": {}, "name": "echo z"},
+                "cmd_|-a_|-echo z_|-run": {
+                    "result": True,
+                    "changes": {},
+                    "name": "echo z",
+                    "duration": 1.5,
+                    "__run_num__": 1,
+                    "pin": 4711,
+                    "again": True,
+                    "start_time": 12,
+                },
                 "short": b"y",
             },
         }
@@ -61,13 +73,48 @@ class SecrecyTests(SynchronousTestCase):
         self.assertEqual(
             shown["return"],
             {
-                "cmd_|-a_|-a_|-run": {"result": False, "changes": {"pid": 5, "stdout": STARS}},
-                "cmd_|-a_|-a 2_|-run": {"result": True, "changes": {}, "name": STARS},
+                "cmd_|-a_|-a_|-run": {"result": False, "changes": {"pid": STARS, "stdout": STARS}},
+                "cmd_|-a_|-a 2_|-run": {
+                    "result": True,
+                    "changes": {},
+                    "name": STARS,
+                    "duration": 1.5,
+                    "__run_num__": 1,
+                    "pin": STARS,
+                    "again": STARS,
+                    "start_time": STARS,
+                },
                 "short": STARS.encode(),
             },
         )
         self.assertEqual((shown["retcode"], shown["id"]), (2, "m1"))
-        self.assertEqual(told({**load, "return": False})["return"], False)
+        for value, seen in (
+            (False, False), (True, STARS), (4711, STARS), (1.5, STARS), (0, 0), (0.0, 0.0),
+            (None, None), ("", ""), (b"", b""), ((1, [2]), [STARS, [STARS]]), ([], []),
+            (datetime(2020, 1, 2, tzinfo=UTC), STARS), ({4711}, STARS),
+        ):  # fmt: skip
+            self.assertEqual(told({**load, "return": value})["return"], seen, value)
+
+    def test_T_LOG_1_states_anywhere(self) -> None:
+        """
+        T-LOG-1: names of states are hidden however deep their results are: in what a step of a step
+        has done, or one of several functions. Who has a value of a pillar shown is no step.
+        """
+        own = {"cmd_|-a_|-echo y_|-run": {"result": True, "changes": {"n": 1}}}
+        stars = {"cmd_|-a_|-a_|-run": {"result": True, "changes": {"n": STARS}}}
+        for value, seen in (
+            ({"data": {"m1": own}}, {"data": {"m1": stars}}),
+            ([{"state.apply": own}], [{"state.apply": stars}]),
+            ({"salt_|-s_|-t_|-state": {"result": True, "changes": {"ret": {"m1": own}}}},
+             {"salt_|-s_|-s_|-state": {"result": True, "changes": {"ret": {"m1": stars}}}}),
+            ({"a_|-b_|-c_|-d": {"result": 4711, "duration": "y"}},
+             {"a_|-b_|-b_|-d": {"result": STARS, "duration": STARS}}),
+        ):  # fmt: skip
+            self.assertEqual(hide(value), seen)
+            self.assertEqual(hide(seen), seen)
+        self.assertEqual(
+            redact(own), {"cmd_|-a_|-echo y_|-run": {"result": STARS, "changes": {"n": STARS}}}
+        )
 
     def test_T_LOG_1_running(self) -> None:
         """T-LOG-1: who asks a minion what it runs, or has kept, learns no more than others."""
@@ -92,7 +139,7 @@ class SecrecyTests(SynchronousTestCase):
         text of it, whatever it is called.
         """
         own = {"__pub_jid": JID, "__pub_fun": "event.send", "__pub_arg": ["y"], "id": "y", "n": 3}
-        hidden = {**own, "__pub_arg": [STARS], "id": STARS}
+        hidden = {**own, "__pub_arg": [STARS], "id": STARS, "n": STARS}
         load = {"cmd": "_minion_event", "id": "m1", "tag": "site/x", "data": own, "y": "y"}
         self.assertEqual(told_event("site/x", own), ("site/x", hidden))
         self.assertEqual(told_event("plain", {"a": ["y"]}), ("plain", {"a": [STARS]}))
@@ -114,11 +161,11 @@ class SecrecyTests(SynchronousTestCase):
 
     def test_T_LOG_1_progress(self) -> None:
         """
-        T-LOG-1: what is said of a secret job while it runs keeps who says it, numbers and truth; a
-        state's name goes from the tag as well, and a tag of the site's own choice stays.
+        T-LOG-1: what is said of a secret job while it runs keeps who says it, and by what a state
+        is judged; a state's name goes from the tag as well, and a tag of the site's choice stays.
         """
         result = {"name": "echo y/z", "changes": {"pid": 5}, "comment": "y", "result": True}
-        stars = {"name": STARS, "changes": {"pid": 5}, "comment": STARS, "result": True}
+        stars = {"name": STARS, "changes": {"pid": STARS}, "comment": STARS, "result": True}
         prog, own = f"salt/job/{JID}/prog/m1/0", f"salt/state_result/{JID}/m1/"
         for tag, shown in (
             (prog, prog),
@@ -185,4 +232,4 @@ class SecrecyTests(SynchronousTestCase):
         record = {"user": "root", **load, "arg": [STARS], "metadata": MARKED}
 
         self.assertTrue(JobInParts.recorded(record).has_part(first))
-        self.assertFalse(first.has_part(JobInParts.first("root", {**load, "arg": [1]}, 1.0)))
+        self.assertFalse(first.has_part(JobInParts.first("root", {**load, "arg": [0]}, 1.0)))

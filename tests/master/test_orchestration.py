@@ -442,10 +442,14 @@ class OrchestrationTests(SynchronousTestCase):
             self.successResultOf(
                 self.ask(op, orchestration=jid, no_log=True, fun=fun, arg=[canary], kwarg={})
             )
-        sent = {"fun": "event.send", "arg": ["site/own", {"pw": canary, "n": 7}], "kwarg": {}}
+        sent = {
+            "fun": "event.send",
+            "arg": ["site/own", {"pw": canary, "n": 7, "no": 0}],
+            "kwarg": {},
+        }
         self.successResultOf(self.ask("runner", orchestration=jid, no_log=True, **sent))
         (told,) = (data for tag, data in self.rig.events if tag == "site/own")
-        self.assertEqual((told["pw"], told["n"]), ("**********", 7))
+        self.assertEqual((told["pw"], told["n"], told["no"]), ("**********", "**********", 0))
         self.assertNotIn(canary, repr(self.rig.events))
         self.successResultOf(
             self.ask("runner", orchestration=jid, fun="test.arg", arg=["seen"], kwarg={})
