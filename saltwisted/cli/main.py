@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from saltwisted.errors import SaltwistedError
+from saltwisted.errors import SaltwistedError, WrongPlace
 
 COMMANDS = {
     "salt": ("salt", "run functions on minions"),
@@ -53,6 +53,8 @@ COMMANDS = {
 """Name to module (and function, if that is not C{main}) and one line of help."""
 
 EX_USAGE = 64
+EX_CONFIG = 78
+"""As a daemon leaves that a person has to mend something for."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -93,6 +95,9 @@ def run(name: str, words: Sequence[str]) -> int:
             return code or 0
         sys.stderr.write(f"{code}\n")
         return 1
+    except WrongPlace as error:
+        sys.stderr.write(f"saltwisted: {error}\n")
+        return EX_CONFIG
     except SaltwistedError as error:
         # A broken configuration, a disk that refuses: one line that says so, in every command
         sys.stderr.write(f"saltwisted: {error}\n")
