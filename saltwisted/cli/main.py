@@ -44,6 +44,7 @@ COMMANDS = {
         "show whether the daemons on this machine serve; the exit code says it too",
     ),
     "doctor": ("doctor", "find what is wrong with the daemons on this machine, and what fixes it"),
+    "check": ("check", "read a daemon's configuration as its start does, and start nothing"),
     "auth": ("auth", "show what a login may, and why"),
     "backup": ("backup", "save all state of this machine's master in one file, while it runs"),
     "restore": ("backup:restore", "put the state from a backup back in its place"),
