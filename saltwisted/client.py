@@ -17,7 +17,9 @@ _made: list[loader.Loaders] = []
 def _module_of(kind: str, file: str) -> types.ModuleType | None:
     """C{salt.modules.NAME}: that of a loader with the options of the minion here."""
     if not _made:
-        opts = configio.load_from_disk("minion", None).config.as_opts()
+        opts = configio.load_from_disk(
+            "minion", None, disk=configio.Disk(passing=True)
+        ).config.as_opts()
         _made.append(loader.Loaders(opts, grains=lambda: loader.make_grains(opts)))
     return _made[0].module_of(kind, file)
 

@@ -221,10 +221,11 @@ class IEarlierCommits(Protocol):
         @raises DeniedError: it matches several, or may not be served.
         """
 
-    def roll_back(self, wanted: str) -> Awaitable[list[dict[str, Any]]]:
+    def roll_back(self, wanted: str, dry_run: bool = False) -> Awaitable[list[dict[str, Any]]]:
         """
         Make all nodes serve it; returns a row for each repository.
 
+        @param dry_run: only return the rows.
         @raises DeniedError: as for L{find}.
         @raises RemoteError: no node has the duty now.
         """

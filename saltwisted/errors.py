@@ -31,6 +31,10 @@ class ConfigError(SaltwistedError):
         self.line = line
 
 
+class WrongPlace(ConfigError):
+    """What was asked for is not where somebody said; nothing was looked for elsewhere."""
+
+
 class PortError(ConfigError):
     """Somebody else has a port or a socket of ours; that may pass."""
 

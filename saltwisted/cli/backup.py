@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from saltwisted.cli import console, link, options
 from saltwisted.cli.options import Parser
 from saltwisted.cli.progress import Counter
-from saltwisted.errors import SaltwistedError, TransportClosed
+from saltwisted.errors import SaltwistedError, TransportClosed, WrongPlace
 from saltwisted.tools import backup as store
 from saltwisted.words import counted
 from saltwisted.worker.process.configio import load_from_disk
@@ -55,6 +55,8 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
             config, rest[0], bool(chosen.roots), lambda n, size: counter.show(n, size >> 20)
         )
         counter.end()
+    except WrongPlace:
+        raise
     except SaltwistedError as error:
         console.write_error(f"saltwisted backup: {error}\n")
         return 1

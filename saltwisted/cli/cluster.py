@@ -36,6 +36,7 @@ def _members_options(parser: Parser) -> None:
         help="declare a member dead, so that the others decide without it what happens once",
     )
     options._flag(parser, "--drift", help="show the options in which members differ")
+    clusterask.dry_run_option(parser)
     clusterask.json_option(parser)
 
 
@@ -53,16 +54,18 @@ def members(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int
         _members_options,
     )
     if len(line.args) == 2 and line.args[0] == "approve":
-        done = clusterask.ask(line, "members_approve", node=line.args[1])
+        done = _do(line, "members_approve", node=line.args[1])
         console.say(f"{done['approved']} is approved, and a full member now.")
+        clusterask.nothing_changed(line)
         return 0
     if len(line.args) == 3 and line.args[0] == "rights":
-        done = clusterask.ask(line, "members_rights", node=line.args[1], rights=line.args[2])
+        done = _do(line, "members_rights", node=line.args[1], rights=line.args[2])
         if line.options.json:
             clusterask.print_json(done)
             return 0
         console.say(f"{done['node']}: {', '.join(done['rights'])}.")
         clusterask.not_told(done)
+        clusterask.nothing_changed(line)
         return 0
     if line.options.declare_dead:
         return _declare_dead(line)
@@ -79,7 +82,7 @@ def members(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int
 
 
 def _declare_dead(line: CommandLine) -> int:
-    done = clusterask.ask(line, "members_declare_dead", node=line.options.declare_dead)
+    done = _do(line, "members_declare_dead", node=line.options.declare_dead)
     if line.options.json:
         clusterask.print_json(done)
         return 0
@@ -88,7 +91,18 @@ def _declare_dead(line: CommandLine) -> int:
         "If it lives on the other side of a partition, both sides may do the same work."
     )
     clusterask.not_told(done)
+    clusterask.nothing_changed(line)
     return 0
+
+
+def _do(line: CommandLine, op: str, **args: Any) -> Any:
+    """
+    Have something done, or with C{--dry-run} planned: the answer is the same.
+
+    Without the option it is not named: an earlier daemon does not know it.
+    """
+    dry = {"dry_run": True} if line.options.dry_run else {}
+    return clusterask.ask(line, op, **args, **dry)
 
 
 ADVICE = {
@@ -221,6 +235,7 @@ def _leave_options(parser: Parser) -> None:
     options._flag(
         parser, "--force", help="leave even if no other member can be reached; work may be lost"
     )
+    clusterask.dry_run_option(parser)
     clusterask.json_option(parser)
 
 
@@ -237,7 +252,7 @@ def leave(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     )
     if line.args:
         line.parser.error("this command takes no arguments")
-    done = clusterask.ask(line, "cluster_leave", force=line.options.force)
+    done = _do(line, "cluster_leave", force=line.options.force)
     if line.options.json:
         clusterask.print_json(done)
     else:
@@ -258,6 +273,9 @@ def leave(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
                 "this node only: no other member took them in time.\n"
             )
         clusterask.not_told(done)
+    if line.options.dry_run:
+        clusterask.nothing_changed(line)
+        return 0
     _wait_outside(line)
     return 0
 
@@ -280,6 +298,7 @@ def _wait_outside(line: CommandLine) -> None:
 
 def _remove_options(parser: Parser) -> None:
     options._flag(parser, "--compromised", help="do not wait for members that do not answer")
+    clusterask.dry_run_option(parser)
     clusterask.json_option(parser)
 
 
@@ -297,9 +316,7 @@ def remove(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     )
     if len(line.args) != 1:
         line.parser.error("name the node to remove")
-    done = clusterask.ask(
-        line, "cluster_remove", node=line.args[0], compromised=line.options.compromised
-    )
+    done = _do(line, "cluster_remove", node=line.args[0], compromised=line.options.compromised)
     if line.options.json:
         clusterask.print_json(done)
         return 0
@@ -312,6 +329,7 @@ def remove(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
             "nobody any more. Put a new one into the files."
         )
     clusterask.not_told(done)
+    clusterask.nothing_changed(line)
     return 0
 
 

@@ -37,6 +37,17 @@ def json_option(parser: Parser) -> None:
     options._flag(parser, "--json", help="print JSON, for scripts")
 
 
+def dry_run_option(parser: Parser) -> None:
+    """C{--dry-run}: the command asks for the plan of what it would do, and tells that."""
+    options._flag(parser, "--dry-run", help="show what would follow, and change nothing")
+
+
+def nothing_changed(line: CommandLine) -> None:
+    """The last line of a dry run; what is above it is what the command says when it is done."""
+    if line.options.dry_run and not getattr(line.options, "json", False):
+        console.say("Dry run: nothing was changed.")
+
+
 def ask(line: CommandLine, op: str, **args: Any) -> Any:
     """One question to the node on this machine; its refusals end the command with a sentence."""
     client = link.connect(line.opts)
@@ -72,7 +83,7 @@ def print_table(rows: Sequence[Sequence[str]]) -> None:
 
 
 def not_told(done: Mapping[str, Any]) -> None:
-    """Say which members have not confirmed."""
+    """Say which members have not confirmed, or in a dry run, which are not linked now."""
     if done.get("unreached"):
         names = ", ".join(done["unreached"])
         console.write_error(

@@ -161,13 +161,14 @@ def _positionals(words: Iterable[str], options: Mapping[str, Any]) -> Iterable[s
 
 def _ids(words: list[str], environ: Mapping[str, str], folders: Iterable[str]) -> Iterable[str]:
     """The names of the keys in these directories; empty for those who may not look."""
-    from saltwisted.worker.process.configio import load_from_disk
+    from saltwisted.worker.process.configio import Disk, load_from_disk
 
     directory = None
     for option, value in pairwise(words):
         if option in ("-c", "--config-dir"):
             directory = value
-    config = load_from_disk("master", directory, environ, guess_id=False).master
+    disk = Disk(passing=True)
+    config = load_from_disk("master", directory, environ, guess_id=False, disk=disk).master
     found: list[str] = []
     for folder in folders:
         try:

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from saltwisted.errors import SaltwistedError
+from saltwisted.errors import SaltwistedError, WrongPlace
 
 COMMANDS = {
     "salt": ("salt", "run functions on minions"),
@@ -44,6 +44,7 @@ COMMANDS = {
         "show whether the daemons on this machine serve; the exit code says it too",
     ),
     "doctor": ("doctor", "find what is wrong with the daemons on this machine, and what fixes it"),
+    "check": ("check", "read a daemon's configuration as its start does, and start nothing"),
     "auth": ("auth", "show what a login may, and why"),
     "backup": ("backup", "save all state of this machine's master in one file, while it runs"),
     "restore": ("backup:restore", "put the state from a backup back in its place"),
@@ -53,6 +54,8 @@ COMMANDS = {
 """Name to module (and function, if that is not C{main}) and one line of help."""
 
 EX_USAGE = 64
+EX_CONFIG = 78
+"""As a daemon leaves that a person has to mend something for."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -93,6 +96,9 @@ def run(name: str, words: Sequence[str]) -> int:
             return code or 0
         sys.stderr.write(f"{code}\n")
         return 1
+    except WrongPlace as error:
+        sys.stderr.write(f"saltwisted: {error}\n")
+        return EX_CONFIG
     except SaltwistedError as error:
         # A broken configuration, a disk that refuses: one line that says so, in every command
         sys.stderr.write(f"saltwisted: {error}\n")

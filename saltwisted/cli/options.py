@@ -411,6 +411,10 @@ def read(
     if "output" in opts and opts["output"] is None:
         del opts["output"]
     _start_logging(parser, options, opts, log_option)
+    for path in options.passed_over:
+        # With the main file nearly everything is missing; beside it are secrets of the daemon
+        level = "warning" if path == opts["conf_file"] else "info"
+        console.log(level, f"{path} may not be read by this user, and is passed over")
     return CommandLine(parser, options, args, opts, directory)
 
 
@@ -476,16 +480,15 @@ def _normalise(parser: Parser, options: Any) -> None:
 def _configuration(
     parser: Parser, options: Any, role: str, environ: Mapping[str, str], needs_id: bool
 ) -> tuple[dict[str, Any], str]:
-    from saltwisted.errors import ConfigError, SaltwistedError
-    from saltwisted.worker.process.configio import load_from_disk
+    from saltwisted.errors import ConfigError, SaltwistedError, WrongPlace
+    from saltwisted.worker.process.configio import Disk, load_from_disk
 
+    disk = Disk(passing=True)
     directory = options.config_dir
-    if directory is not None:
-        directory = os.path.abspath(os.path.expanduser(directory))
-        if not os.path.isdir(directory):
-            console.write_error(f"WARNING: CONFIG '{directory}' directory does not exist.\n")
     try:
-        loaded = load_from_disk(role, directory, environ, guess_id=needs_id)
+        loaded = load_from_disk(role, directory, environ, guess_id=needs_id, disk=disk)
+    except WrongPlace:
+        raise
     except ConfigError as error:
         console.write_error(f"[ERROR   ] Error in the configuration: {error}\n")
         raise SystemExit(1) from None
@@ -497,6 +500,7 @@ def _configuration(
     if role == "master":
         _read_saltrc(parser, opts, environ)
     options.config_dir = found
+    options.passed_over = disk.passed
     return opts, found
 
 

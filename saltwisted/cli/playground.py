@@ -8,7 +8,6 @@ it is in L{saltwisted.cli.demo}.
 from __future__ import annotations
 
 import os
-import pwd
 import shutil
 import signal
 import socket
@@ -23,6 +22,7 @@ from typing import Any
 from saltwisted.cli import link
 from saltwisted.errors import RemoteError, TransportClosed
 from saltwisted.worker.control import ControlClient
+from saltwisted.worker.process.configio import Machine
 
 LONGEST_ROOT = 60
 """Characters of the directory's path; a unix socket below it must stay below 108."""
@@ -329,7 +329,7 @@ class Playground:
 
 def _common(directory: str) -> str:
     """Lines for both roles: every path below one directory, and the user who runs this."""
-    user = pwd.getpwuid(os.geteuid()).pw_name
+    user = Machine().user()
     paths = {"sock_dir": "run", "pki_dir": "pki", "cachedir": "cache", "log_file": "log"}
     lines = [f"{name}: {directory}/{path}" for name, path in paths.items()]
     return "\n".join([f"root_dir: {directory}", f"user: {user}", *lines]) + "\n"

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from saltwisted.cli import console, link, options
+from saltwisted.cli import clusterask, console, link, options
 from saltwisted.cli.options import CommandLine, Parser
 from saltwisted.cli.progress import Waiting, in_units
 from saltwisted.domain.doctor import MOST_EVIDENCE, Finding, Severity
@@ -37,7 +37,8 @@ USAGE = """WORD [options]
   update [--wait]            fetch from git now, on whichever node does; --wait: every linked node
                              has to serve it
   push --dry-run             what a look at the directories would commit now
-  rollback GEN|COMMIT        make an earlier tree visible again, on all masters
+  rollback GEN|COMMIT [--dry-run]
+                             make an earlier tree visible again, on all masters
   approve                    let held deletions through
   adopt --restore|--accept   trust a root again: refill it, or take it as it stands
   export DIR [GEN]           write a tree into a new directory
@@ -66,7 +67,7 @@ def _more(parser: Parser) -> None:
     parser.add_option(
         "--timeout", dest="seconds", type=float, default=60.0, help="seconds (default: %default)"
     )
-    flag(parser, "--dry-run", help="push: only show what would be committed")
+    flag(parser, "--dry-run", help="push, rollback: show what would follow, and change nothing")
     flag(parser, "--restore", help="adopt: restore the directory from the store")
     flag(parser, "--accept", help="adopt: take the directory as it is, deletions included")
     flag(parser, "--all", help="conflicts: also show closed ones")
@@ -369,12 +370,14 @@ def _push(asked: Asked) -> int:
 
 
 def _rollback(asked: Asked) -> int:
-    value = asked.ask("rollback", generation=asked.word(0, "the name of a generation"))
+    dry = {"dry_run": True} if asked.options.dry_run else {}
+    value = asked.ask("rollback", generation=asked.word(0, "the name of a generation"), **dry)
 
     def show(rows: list[dict[str, Any]]) -> None:
         for row in rows:
             changes = counted(row["changed"], "change")
             console.say(f"{row['share']}: {changes}; it is now as it was in {row['to']}")
+        clusterask.nothing_changed(asked.line)
 
     asked.give(value, show)
     return 0

@@ -27,9 +27,7 @@ EX_REFUSED = 1
 
 def _options(parser: Parser) -> None:
     parser.add_option("-y", "--yes", action="store_true", default=False, help="do not ask")
-    options._flag(
-        parser, "--dry-run", help="show which minions would be cut off, and change nothing"
-    )
+    clusterask.dry_run_option(parser)
     options._flag(
         parser,
         "--abort",
@@ -50,14 +48,15 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     )
     if line.args:
         line.parser.error("this command takes no arguments")
-    state = clusterask.ask(line, "identity_prepare")
-    if line.options.abort:
+    dry = {"dry_run": True} if line.options.dry_run else {}
+    state = clusterask.ask(line, "identity_prepare", **dry)
+    if line.options.abort and not dry:
         return _abort(line, state)
     _say_counts(state)
-    if line.options.dry_run:
-        if not state["installed"]:
-            clusterask.ask(line, "identity_forget")
-        console.say("Nothing was changed.")
+    if dry:
+        if line.options.abort:
+            console.say("The key of the masters stays as it is.")
+        clusterask.nothing_changed(line)
         return 0
     if not _agreed(line, f"Send the new key to {counted(len(state['here']), 'connected minion')}?"):
         return _abort(line, state) or EX_REFUSED
@@ -91,7 +90,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
 def _say_counts(state: Mapping[str, Any]) -> None:
     away = len(state["minions"]) - len(state["here"])
     console.say(f"Present key: {state['present_fingerprint']}")
-    console.say(f"Next key:    {state['fingerprint']}")
+    console.say(f"Next key:    {state['fingerprint'] or '(not made yet)'}")
     console.say(
         f"Accepted: {counted(len(state['minions']), 'minion')}. Connected, and about to get "
         f"the key: {len(state['here'])}. Not connected: {away}; stock minions among these will "

@@ -153,9 +153,9 @@ def _targets_and_function(line: CommandLine) -> None:
     opts["selected_target_option"] = options.target_type(parser, chosen)
     if chosen.config_dump:
         from saltwisted.cli.yamlout import dump
-        from saltwisted.worker.process.configio import load_from_disk
+        from saltwisted.worker.process.configio import Disk, load_from_disk
 
-        config = load_from_disk("master", line.config_dir).config
+        config = load_from_disk("master", line.config_dir, disk=Disk(passing=True)).config
         console.say(dump(dict(config.as_opts()), default_flow_style=False), end="")
         raise SystemExit(0)
     if chosen.preview_target:

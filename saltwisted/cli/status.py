@@ -16,11 +16,11 @@ from saltwisted.cli import automation, console, options
 from saltwisted.cli.options import Parser
 from saltwisted.domain.doctor import Severity
 from saltwisted.domain.roots import health
-from saltwisted.errors import RemoteError, SaltwistedError, TransportClosed
+from saltwisted.errors import RemoteError, SaltwistedError, TransportClosed, WrongPlace
 from saltwisted.tools.units import is_used
 from saltwisted.words import counted, listed
 from saltwisted.worker.control import ControlClient
-from saltwisted.worker.process.configio import load_from_disk
+from saltwisted.worker.process.configio import Disk, load_from_disk
 
 SERVING, ERROR, NOT_READY, DEGRADED = 0, 1, 2, 3
 WORDS = {SERVING: "serving", ERROR: "error", NOT_READY: "not ready", DEGRADED: "degraded"}
@@ -83,7 +83,10 @@ def look(
     @param wanted: whether somebody asked for this role by name.
     """
     try:
-        config = load_from_disk(role, directory, environ, guess_id=False).config
+        disk = Disk(passing=True)
+        config = load_from_disk(role, directory, environ, guess_id=False, disk=disk).config
+    except WrongPlace:
+        raise
     except SaltwistedError as error:
         return {"role": role, "code": ERROR, "why": [str(error)]}
     client = ControlClient(path=os.path.join(config.sock_dir, "saltwisted.sock"), timeout=PATIENCE)

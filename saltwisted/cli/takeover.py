@@ -129,7 +129,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
 def take(options: optparse.Values) -> int:
     """Look, say, write, and switch if that was asked for."""
     source = options.source or takeover.saltfile_directory(SALTFILES) or "/etc/salt"
-    made = takeover.plan(os.path.abspath(source), options.to)
+    made = takeover.foreseen(takeover.plan(os.path.abspath(source), options.to), options.role)
     report = made.as_json()
     fatal = [one for one in made.problems if one.fatal]
     if not options.json:

@@ -163,7 +163,7 @@ def _token_list(line: CommandLine) -> int:
 
 def _join_options(parser: Parser) -> None:
     parser.add_option("--token-file", metavar="FILE", help="read the token from a file")
-    options._flag(parser, "--dry-run", help="show what would happen, and change nothing")
+    clusterask.dry_run_option(parser)
     options._flag(
         parser,
         "--discard-identity",
@@ -252,7 +252,8 @@ def _say_preview(line: CommandLine, found: Mapping[str, Any]) -> int:
         f"{counted(int(found['minions']), 'accepted minion')}."
     )
     if found.get("refused"):
-        console.say(f"It would refuse: {found['refused']}.\nNothing was changed.")
+        console.say(f"It would refuse: {found['refused']}.")
+        clusterask.nothing_changed(line)
         return 1
     if found["identity_changes"]:
         console.say(
@@ -261,7 +262,7 @@ def _say_preview(line: CommandLine, found: Mapping[str, Any]) -> int:
         )
         if found["cut_off"]:
             console.say("Therefore it is refused without --discard-identity.")
-    console.say("Nothing was changed.")
+    clusterask.nothing_changed(line)
     return 0
 
 
@@ -286,7 +287,7 @@ def _foresee(line: CommandLine, found: Token) -> int:
             f"{are(minions, 'minion')} accepted here: unless the keys are the same, the join "
             "is refused without --discard-identity."
         )
-    console.say("Nothing was changed.")
+    clusterask.nothing_changed(line)
     return 0
 
 
@@ -358,8 +359,9 @@ def _join_minion(
     if line.options.dry_run:
         console.say(
             f"The minion {line.opts['id']} would show the token to {masters} at its next sign-in, "
-            f"and trust the master's key {found.pin} alone.\nNothing was changed."
+            f"and trust the master's key {found.pin} alone."
         )
+        clusterask.nothing_changed(line)
         return 0
     client = link.connect(line.opts)
     try:

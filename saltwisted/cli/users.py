@@ -21,6 +21,8 @@ def become(opts: Mapping[str, Any]) -> None:
     @raises SystemExit: 67, when that is somebody else and we may not become them.
     """
     user = str(opts.get("user") or "root")
+    if user == str(os.geteuid()):
+        return  # a user that has only a number, as in a container
     try:
         entry = pwd.getpwnam(user)
         if entry.pw_uid == os.geteuid():

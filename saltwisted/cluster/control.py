@@ -49,6 +49,11 @@ RECORDED: Mapping[str, tuple[str, ...]] = {
 """What of these is on record, with which arguments."""
 MAY = owner_only(f"{OWNER}ask about the cluster")
 NODE = Argument("node", TEXT, needed=True)
+DRY = Argument("dry_run", FLAG)
+"""
+With it an operation plans, answers with its plan, in the form of its answer, and does nothing. It
+refuses what it would refuse.
+"""
 
 
 class ClusterControl:
@@ -63,9 +68,9 @@ class ClusterControl:
         node = (NODE,)
         return [
             _row("members", look(self.members)),
-            _row("members_approve", act(self.members_approve), *node),
-            _row("members_declare_dead", act(self.members_declare_dead), *node),
-            _row("members_rights", act(self.members_rights), *node, Argument("rights", TEXT)),
+            _row("members_approve", act(self.members_approve), *node, DRY),
+            _row("members_declare_dead", act(self.members_declare_dead), *node, DRY),
+            _row("members_rights", act(self.members_rights), *node, Argument("rights", TEXT), DRY),
             _row(
                 "token_create",
                 act(self.token_create),
@@ -82,13 +87,19 @@ class ClusterControl:
                 "cluster_join",
                 look(self.cluster_join),
                 Argument("token", TEXT, needed=True),
-                Argument("dry_run", FLAG),
+                DRY,
                 Argument("discard", FLAG),
             ),
             _row("cluster_init", look(self.cluster_init)),
-            _row("cluster_leave", act(self.cluster_leave), Argument("force", FLAG)),
-            _row("cluster_remove", act(self.cluster_remove), *node, Argument("compromised", FLAG)),
-            _row("identity_prepare", look(self.identity_prepare)),
+            _row("cluster_leave", act(self.cluster_leave), Argument("force", FLAG), DRY),
+            _row(
+                "cluster_remove",
+                act(self.cluster_remove),
+                *node,
+                Argument("compromised", FLAG),
+                DRY,
+            ),
+            _row("identity_prepare", look(self.identity_prepare), DRY),
             _row("identity_installed", look(self.identity_installed), Argument("minions", TEXTS)),
             _row("identity_forget", look(self.identity_forget)),
             _row("identity_change", act(self.identity_change)),
@@ -276,19 +287,28 @@ class ClusterControl:
         return {"already": False}
 
     async def cluster_leave(self, call: Call) -> Any:
-        """End this node's membership."""
-        done = await self._member().acts.leave(call.user, bool(call.args.get("force")))
+        """End this node's membership; C{dry_run} changes nothing."""
+        acts, force = self._member().acts, bool(call.args.get("force"))
+        if call.args.get("dry_run"):
+            return acts.plan_leave(force)
+        done = await acts.leave(call.user, force)
         self._lifecycle.removed(LEFT)
         return done
 
     async def cluster_remove(self, call: Call) -> Any:
-        """Remove another node for good."""
-        return await self._member().acts.remove(
-            call.args["node"], call.user, bool(call.args.get("compromised"))
-        )
+        """Remove another node for good; C{dry_run} changes nothing."""
+        acts, node = self._member().acts, call.args["node"]
+        if call.args.get("dry_run"):
+            return acts.plan_remove(node)
+        return await acts.remove(node, call.user, bool(call.args.get("compromised")))
 
     async def identity_prepare(self, call: Call) -> Any:
-        """Create the next identity key, and report what the change to it would do."""
+        """
+        Create the next identity key, and report what the change to it would do; C{dry_run} creates
+        none.
+        """
+        if call.args.get("dry_run"):
+            return self._member().identity.plan()
         return await self._member().identity.prepare()
 
     async def identity_installed(self, call: Call) -> Any:
@@ -304,18 +324,28 @@ class ClusterControl:
         return await self._member().identity.change()
 
     async def members_approve(self, call: Call) -> Any:
-        """Admit a suspended node."""
-        return await self._member().acts.approve(call.args["node"])
+        """Admit a suspended node; C{dry_run} changes nothing."""
+        acts, node = self._member().acts, call.args["node"]
+        return acts.plan_approve(node) if call.args.get("dry_run") else await acts.approve(node)
 
     async def members_declare_dead(self, call: Call) -> Any:
-        """Declare a member dead: majorities do not count it until it is back."""
+        """
+        Declare a member dead: majorities do not count it until it is back; C{dry_run} changes
+        nothing.
+        """
         self._member()
-        return await self._lifecycle.member.declare_dead(call.args["node"], call.user)
+        member, node = self._lifecycle.member, call.args["node"]
+        if call.args.get("dry_run"):
+            return member.plan_declare_dead(node)
+        return await member.declare_dead(node, call.user)
 
     async def members_rights(self, call: Call) -> Any:
-        """Set what a member may do with the roots from now on."""
+        """Set what a member may do with the roots from now on; C{dry_run} changes nothing."""
+        acts, node = self._member().acts, call.args["node"]
         rights = _rights(call.args.get("rights"))
-        return await self._member().acts.set_rights(call.args["node"], rights)
+        if call.args.get("dry_run"):
+            return acts.plan_rights(node, rights)
+        return await acts.set_rights(node, rights)
 
 
 def _rights(value: Any) -> tuple[str, ...]:

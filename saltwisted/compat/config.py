@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from saltwisted.worker.process.configio import load_from_disk
+from saltwisted.worker.process.configio import Disk, load_from_disk
 
 DEFAULT_HASH_TYPE = "sha256"
 
@@ -24,7 +24,7 @@ def _read(role: str, path: str | None) -> dict[str, Any]:
     if path and path != f"/etc/salt/{role}":
         folder = path if os.path.isdir(path) else os.path.dirname(os.path.abspath(path))
     try:
-        return dict(load_from_disk(role, folder).config.as_opts())
+        return dict(load_from_disk(role, folder, disk=Disk(passing=True)).config.as_opts())
     except ConfigError as error:
         raise SaltConfigurationError(str(error)) from error
 

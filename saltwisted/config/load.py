@@ -132,6 +132,31 @@ class Host(Protocol):
         """The name this program was started by."""
 
 
+class Remark(str):
+    """
+    A sentence for the operator: C{path:line: text}, as far as the place is known.
+
+    @ivar path: the file, or C{None}.
+    @ivar line: the line (1-based), or C{None}.
+    @ivar reason: the text without the place.
+    """
+
+    path: str | None
+    line: int | None
+    reason: str
+
+    __slots__ = ("line", "path", "reason")
+
+    @staticmethod
+    def at(place: tuple[str | None, int | None], reason: str) -> Remark:
+        """A text with its place."""
+        path, line = place
+        where = "" if path is None else f"{path}: " if line is None else f"{path}:{line}: "
+        remark = Remark(where + reason)
+        remark.path, remark.line, remark.reason = path, line, reason
+        return remark
+
+
 class Loaded:
     """
     What loading gave.
@@ -140,6 +165,8 @@ class Loaded:
         the same with its type.
     @ivar sources: the files that were read, in order; the first line of a log names them.
     @ivar id_to_cache: C{(path, id)} when the id was guessed and should be written there.
+    @ivar where: C{where(option)}: the file and the line (1-based) that set an option, each C{None}
+        if it is not known. It reads the file's text again: for messages only.
     """
 
     def __init__(
@@ -148,11 +175,13 @@ class Loaded:
         warnings: Sequence[str | Callable[[], str]] = (),
         sources: Sequence[str] = (),
         id_to_cache: tuple[str, str] | None = None,
+        where: Callable[[str], tuple[str | None, int | None]] = lambda option: (None, None),
     ) -> None:
         self.config: Any = config
         self._warnings = warnings
         self.sources = sources
         self.id_to_cache = id_to_cache
+        self.where = where
 
     @cached_property
     def warnings(self) -> list[str]:
@@ -356,9 +385,8 @@ class _Settling:
         """Note a warning; its place in the files is looked up when it is read."""
 
         def worded() -> str:
-            path, line = self.collector.where(option)
-            where = "" if path is None else f"{path}: " if line is None else f"{path}:{line}: "
-            return where + (text if isinstance(text, str) else text())
+            reason = text if isinstance(text, str) else text()
+            return Remark.at(self.collector.where(option), reason)
 
         self.warnings.append(worded)
 
@@ -385,7 +413,13 @@ class _Settling:
         self.derive_paths(values)
         self.settle_user(values)
         self.judge(values)
-        return Loaded(self.typed(values), self.warnings, self.collector.sources, self.id_to_cache)
+        return Loaded(
+            self.typed(values),
+            self.warnings,
+            self.collector.sources,
+            self.id_to_cache,
+            self.collector.where,
+        )
 
     def typed(self, values: Mapping[str, Any]) -> Any:
         """The values as the role's class, with what has no attribute in C{extra}."""

@@ -68,29 +68,23 @@ def wrong_arguments(
     return ""
 
 
-class Calls:
-    """Runs runner and wheel functions of one master."""
+class Functions:
+    """
+    Which runner and wheel functions there are, and what they take.
 
-    log = Logger()
+    @ivar runners: by full name.
+    @ivar wheels: likewise.
+    """
 
     def __init__(
-        self,
-        ground: Ground,
-        new_jid: Callable[[], str],
-        chosen: Chosen,
-        runner_places: Sequence[Place] = (),
-        wheel_places: Sequence[Place] = (),
+        self, runner_places: Sequence[Place] = (), wheel_places: Sequence[Place] = ()
     ) -> None:
         """
         @param runner_places: where runner modules come from beside ours; the last one counts.
         @param wheel_places: likewise for the wheel.
         """
-        self._ground = ground
-        self._new_jid = new_jid
-        self._chosen = chosen
         self.runners = FunctionTable(runners.ours(), *runner_places)
         self.wheels = FunctionTable(wheels.ours(), *wheel_places)
-        self.active: dict[str, dict[str, Any]] = {}
 
     def parameters(self, kind: str, fun: str) -> tuple[Sequence[str], bool] | None:
         """
@@ -117,6 +111,27 @@ class Calls:
             return f"there is no {kind} function {fun}"
         wrong = wrong_arguments(function, fun, arg, _clean(kwarg)).strip()
         return f"{fun}: {wrong.splitlines()[0]}" if wrong else ""
+
+
+class Calls(Functions):
+    """Runs runner and wheel functions of one master."""
+
+    log = Logger()
+
+    def __init__(
+        self,
+        ground: Ground,
+        new_jid: Callable[[], str],
+        chosen: Chosen,
+        runner_places: Sequence[Place] = (),
+        wheel_places: Sequence[Place] = (),
+    ) -> None:
+        """As for L{Functions}."""
+        super().__init__(runner_places, wheel_places)
+        self._ground = ground
+        self._new_jid = new_jid
+        self._chosen = chosen
+        self.active: dict[str, dict[str, Any]] = {}
 
     async def runner(
         self,

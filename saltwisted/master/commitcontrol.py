@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from saltwisted.domain.operations.arguments import TEXT, WHOLE, Argument
+from saltwisted.domain.operations.arguments import FLAG, TEXT, WHOLE, Argument
 from saltwisted.domain.operations.table import Call, Operation, owner_only
 from saltwisted.master.earliercommits import EarlierCommits
 
@@ -37,7 +37,11 @@ class CommitControl:
                 name="roots.rollback",
                 right=MAY,
                 handler=self.rollback,
-                takes=(share, Argument("generation", TEXT, needed=True)),
+                takes=(
+                    share,
+                    Argument("generation", TEXT, needed=True),
+                    Argument("dry_run", FLAG),
+                ),
                 streams=True,
                 record=("generation",),
             ),
@@ -48,5 +52,5 @@ class CommitControl:
         return self._earlier.log_rows(int(call.args.get("most") or MOST))
 
     async def rollback(self, call: Call) -> Any:
-        """Serve an earlier generation of git until something new is pushed."""
-        return self._earlier.roll_back(str(call.args["generation"]))
+        """Serve an earlier generation of git until something new is pushed; or say what would."""
+        return self._earlier.roll_back(str(call.args["generation"]), bool(call.args.get("dry_run")))

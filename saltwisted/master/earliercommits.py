@@ -18,7 +18,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
 from saltwisted.config.git import key_of_entry
-from saltwisted.domain.git.history import SHORTEST, BackWards, CommitHistory
+from saltwisted.domain.git.history import SHORTEST, BackWards, CommitHistory, changes
 from saltwisted.domain.git.made import Made, MadeGenerations
 from saltwisted.domain.git.mapping import Tip, is_hex, tip_of
 from saltwisted.domain.roots.manifest import name_of
@@ -190,22 +190,34 @@ class EarlierCommits:
             rows[0]["note"] = f"rolled back: {', '.join(back)}. {rows[0]['note']}"
         return rows
 
-    def roll_back(self, wanted: str) -> list[dict[str, Any]]:
+    def roll_back(self, wanted: str, dry_run: bool = False) -> list[dict[str, Any]]:
         """
         Serve an earlier generation: of each remote, until something new is fetched of it.
 
+        @param dry_run: only say what would follow.
         @raises DeniedError: as for L{find}; or this node has never served it.
         """
         then = {each.remote.key: each for each in self.find(wanted).served}
-        rows = []
+        plan = []
         for each in self._fetched.served:
             earlier = then.get(each.remote.key)
             if earlier is None:
                 continue
             if earlier.remote != each.remote:
                 raise DeniedError(f"generation {wanted!r}: this node has never served it")
-            changed = self._back.put(each.remote.key, each.refs, earlier.refs)
-            rows.append({"share": each.remote.shown, "to": wanted, "changed": changed})
+            plan.append((each, earlier))
+        rows = [
+            {
+                "share": each.remote.shown,
+                "to": wanted,
+                "changed": changes(each.refs, earlier.refs),
+            }
+            for each, earlier in plan
+        ]
+        if dry_run:
+            return rows
+        for each, earlier in plan:
+            self._back.put(each.remote.key, each.refs, earlier.refs)
         self._source.show(self._fetched)
         self._changed()
         return rows

@@ -18,6 +18,7 @@ from attrs import define, field, frozen
 from twisted.internet.defer import CancelledError, Deferred, DeferredLock
 from twisted.logger import Logger, LogLevel
 
+from saltwisted.config.options import MasterConfig
 from saltwisted.errors import RemoteError
 from saltwisted.master.ground import Ground
 from saltwisted.master.processfiles import ProcessFiles
@@ -97,6 +98,19 @@ class _Late:
         return f"took longer than {self.seconds:g} seconds and was ended"
 
 
+def site_folders(config: MasterConfig, kind: str) -> list[str]:
+    """
+    Where the site's modules of a kind may be: first what is synchronised from C{salt://}.
+
+    @param kind: C{runners} or C{wheel}.
+    """
+    own = config.runner_dirs if kind == "runners" else config.wheel_dirs
+    named = [str(path) for path in own or ()]
+    for base in config.module_dirs or ():
+        named += [os.path.join(str(base), name) for name in (kind, f"_{kind}")]
+    return [os.path.join(config.extension_modules, kind), *named]
+
+
 class SiteFunctions(Mapping[str, IFunctionModule]):
     """
     Modules of one kind by name. Reactor thread only.
@@ -140,12 +154,8 @@ class SiteFunctions(Mapping[str, IFunctionModule]):
 
     def _folders(self) -> tuple[list[str], bool]:
         """Where modules may be, and whether the site has named one of these places."""
-        config = self._ground.config
-        own = config.runner_dirs if self._kind == "runners" else config.wheel_dirs
-        named = [str(path) for path in own or ()]
-        for base in config.module_dirs or ():
-            named += [os.path.join(str(base), name) for name in (self._kind, f"_{self._kind}")]
-        return [os.path.join(config.extension_modules, self._kind), *named], bool(named)
+        synced, *named = site_folders(self._ground.config, self._kind)
+        return [synced, *named], bool(named)
 
     async def learn(self) -> None:
         """Look whether a file has changed since the last time, and if so, what there is now."""

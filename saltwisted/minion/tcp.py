@@ -22,6 +22,14 @@ CONNECT_TIME = 10
 """Seconds for a connection to come about."""
 
 
+def check_tls(config: MinionConfig) -> None:
+    """
+    @raises ConfigError: C{ssl} does not work.
+    """
+    if config.transport == "tcp" and isinstance(config.ssl, dict):
+        ClientContexts(config.ssl)
+
+
 class TcpDialer:
     """
     The dialer of C{transport: tcp}.

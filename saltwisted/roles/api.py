@@ -13,13 +13,16 @@ from typing import Any
 from twisted.logger import Logger
 
 from saltwisted.config.api import BLOCKS, ApiOptions, options_of
+from saltwisted.config.options import MasterConfig
 from saltwisted.domain.api.signatures import OPTION, Rule, git_rule_of, signatures_of
 from saltwisted.domain.operations.table import Operations
+from saltwisted.errors import ConfigError
 from saltwisted.master.context import Context
 from saltwisted.master.githooks import GitHook
 from saltwisted.master.provider import Provider
 from saltwisted.roles.stores import WEB_ENTRY, Stores
 from saltwisted.stores.files import make_dir, write_atomic
+from saltwisted.transports.listening import no_address
 from saltwisted.web.browserlogin import BrowserLogin
 from saltwisted.web.certificate import Certificate
 from saltwisted.web.chunks import Chunks
@@ -27,12 +30,13 @@ from saltwisted.web.endpoints import Endpoints
 from saltwisted.web.events import Hub
 from saltwisted.web.exchange import Endpoint
 from saltwisted.web.listening import Listening
-from saltwisted.web.logfiles import Journal
+from saltwisted.web.logfiles import Journal, check_log_file
 from saltwisted.web.sending import Readers
 from saltwisted.web.service import Api
 from saltwisted.web.site import Site
 from saltwisted.web.sockets import MISSING, Begin, Sockets
 from saltwisted.web.static import StaticFiles
+from saltwisted.web.tls import check_certificate
 from saltwisted.web.turns import Turns
 
 log = Logger()
@@ -96,6 +100,32 @@ def api_of(stores: Stores, ctx: Context, operations: Operations) -> Api | None:
     )
 
 
+def check(config: MasterConfig) -> None:
+    """
+    Whether the API can start as it is configured, if there is one. Nothing is written.
+
+    @raises ConfigError: a certificate, a log file, a rule of signatures or its host does not work.
+    """
+    options = options_of({name: config.value(name) for name in BLOCKS})
+    if options is None:
+        return
+    why = no_address(options.host)
+    if why:
+        raise ConfigError(f"{options.block}: host: {why}")
+    if not options.disable_ssl:
+        check_certificate(options)
+    for option in ("log_access_file", "log_error_file"):
+        if getattr(options, option):
+            check_log_file(f"{options.block}: {option}", getattr(options, option))
+    _rules(config, options)
+
+
+def _rules(config: MasterConfig, options: ApiOptions) -> list[Rule]:
+    """Who may call a hook without a login: by a signature, or as a git server."""
+    signed = signatures_of(config.value(options.block).get(OPTION))
+    return [*signed, *git_rule_of(config.value("gitfs_webhook_secret"))]
+
+
 def _certificate(stores: Stores, ctx: Context, options: ApiOptions) -> Certificate:
     """What is shown in TLS."""
     return Certificate(
@@ -142,12 +172,9 @@ def _listening(
     async def resolve(target: str) -> Collection[str]:
         return (await ctx.find(target, "compound")).minions
 
-    block = stores.config.value(options.block)
-    signatures: list[Rule] = [*signatures_of(block.get(OPTION))]
-    signatures += git_rule_of(stores.config.value("gitfs_webhook_secret"))
     return Listening(
         options,
-        signatures,
+        _rules(stores.config, options),
         ctx.logins,
         hub,
         ctx.bus,

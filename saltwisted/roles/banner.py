@@ -16,6 +16,17 @@ from saltwisted.domain.takeover import not_here
 log = Logger()
 
 
+WITHOUT_EFFECT = "{option} is set, and is not part of saltwisted: {reason}"
+
+
+def without_effect(config: Any) -> dict[str, str]:
+    """The options that ask for something that is not here, each with what that means."""
+    missing = not_here(config.role, config.value, config.defaults)
+    # What of the logins does not work has been said with file and line
+    missing.pop("external_auth", None)
+    return missing
+
+
 class Banner:
     """Logs what starts, and from which files; at every log level but C{quiet}."""
 
@@ -48,16 +59,8 @@ class Banner:
             )
         for warning in self._warnings:
             log.warn("{warning}", warning=warning)
-        config = self._config
-        missing = not_here(config.role, config.value, config.defaults)
-        # What of the logins does not work has been said with file and line
-        missing.pop("external_auth", None)
-        for option, reason in missing.items():
-            log.warn(
-                "{option} is set, and is not part of saltwisted: {reason}",
-                option=option,
-                reason=reason,
-            )
+        for option, reason in without_effect(self._config).items():
+            log.warn(WITHOUT_EFFECT, option=option, reason=reason)
 
     def stopService(self) -> None:
         """Nothing to stop."""

@@ -12,6 +12,7 @@ import random
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -20,26 +21,60 @@ from twisted.internet.threads import deferToThread
 from saltwisted import __version__
 from saltwisted.cluster.control import ClusterControl, waiting_room
 from saltwisted.cluster.life.lifecycle import Lifecycle, MemberCard
-from saltwisted.cluster.life.settings import check, settings_of, where_of
+from saltwisted.cluster.life.settings import check, etcd_of, settings_of, where_of
+from saltwisted.cluster.roots.settings import settings_of as roots_settings
 from saltwisted.config.options import MasterConfig
+from saltwisted.domain.claims.electorate import ETCD
 from saltwisted.roles.banner import Banner
 from saltwisted.roles.base import OrderedService
 from saltwisted.roles.ending import giving_up
 from saltwisted.roles.logs import observer
-from saltwisted.roles.master import SOCKET
+from saltwisted.roles.master import EITHER
 from saltwisted.roles.member import MemberService
 from saltwisted.roles.memory import tune_malloc
 from saltwisted.roles.metrics import Measures
 from saltwisted.roles.notify import StatusLine, tell_status
-from saltwisted.roles.privileges import become, check_owner, keep_memory, restrict_umask
+from saltwisted.roles.privileges import keep_memory, restrict_umask
+from saltwisted.roles.readings import SOCKET, Reading, refuse
 from saltwisted.roles.reload import MASTER_BUILT_IN, Reload
 from saltwisted.stores.facts.node import NodeFiles
 from saltwisted.stores.files import make_dir
-from saltwisted.stores.identity import own_fingerprint
-from saltwisted.stores.keys import KeyStore
+from saltwisted.stores.identity import check_identity, own_fingerprint
+from saltwisted.stores.keys import KeyStore, kept_keys
+from saltwisted.transports.etcdtls import tls_policy
 from saltwisted.transports.localdoor import Doorway
 from saltwisted.wire.rsa import fingerprint
 from saltwisted.worker.process.configio import load_from_disk
+
+
+def check_etcd(config: MasterConfig) -> None:
+    """
+    @raises ConfigError: a file that C{claims: etcd} needs cannot be used.
+    """
+    if config.claims == ETCD:
+        tls_policy(etcd_of(config), lambda path: Path(path).read_bytes())
+
+
+def check_node(config: MasterConfig) -> None:
+    """
+    @raises StoreError: what makes this node one cannot be read.
+    @raises ConfigError: its identity key cannot be used.
+    """
+    files = NodeFiles(config.pki_dir)
+    files.state()
+    files.check_key()
+    check_identity(own_config(config))
+    if config.cluster_id and config.cluster_pki_dir:
+        kept_keys(config.cluster_pki_dir, "cluster")
+
+
+READINGS = (
+    Reading("cluster_secret", check),
+    *EITHER,
+    Reading("cluster_roots", lambda config: roots_settings(config.cluster_roots)),
+    Reading("claims_etcd", check_etcd),
+    Reading("key_pass", check_node),
+)
 
 
 def build(reactor: Any, config_dir: str | None, log_level: str | None) -> OrderedService:
@@ -51,11 +86,9 @@ def build(reactor: Any, config_dir: str | None, log_level: str | None) -> Ordere
     """
     loaded = load_from_disk("master", config_dir)
     config = loaded.master
-    check(config)
     restrict_umask()
-    become(config.user)
+    refuse(READINGS, loaded)
     keep_memory()
-    check_owner(config)
     tune_malloc()
     logs = observer(config, log_level, os.environ)
     node = Node(reactor, config)

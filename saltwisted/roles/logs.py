@@ -8,6 +8,7 @@ is the word C{json} makes one JSON object of each event, a line each, with its f
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -363,6 +364,23 @@ def observer(config: Any, level: str | None, environ: Mapping[str, str]) -> Salt
     A log file that cannot be opened is told on the console, and does not stop the start.
     """
     return SaltLog(targets(config, level, "JOURNAL_STREAM" in environ, sys.stderr), environ)
+
+
+def cannot_log(config: Any) -> str:
+    """Why the log file cannot be written to; C{""} if it can, or if there is to be none."""
+    path = str(config.log_file or "")
+    if not path.startswith("/"):
+        return ""
+    place = path
+    while not os.path.lexists(place):
+        place = os.path.dirname(place)
+    if place == path:
+        why = errno.EISDIR if os.path.isdir(path) else errno.EACCES
+        fits = os.access(path, os.W_OK) and not os.path.isdir(path)
+    else:
+        why = errno.EACCES if os.path.isdir(place) else errno.ENOTDIR
+        fits = os.path.isdir(place) and os.access(place, os.W_OK | os.X_OK)
+    return "" if fits else f"the log file {path} cannot be opened: {os.strerror(why)}"
 
 
 def targets(config: Any, level: str | None, journal: bool, console: TextIO) -> list[Target]:

@@ -20,7 +20,9 @@ from twisted.logger import Logger
 
 from saltwisted import __version__
 from saltwisted.config.api import BLOCKS, options_of
+from saltwisted.config.options import MasterConfig
 from saltwisted.domain.operations.table import Operation, Operations
+from saltwisted.kinds import FILES
 from saltwisted.master import runner_table, wheel_table
 from saltwisted.master.automation.claimviews import ClaimViews
 from saltwisted.master.automation.operations import AutomationOperations
@@ -57,6 +59,7 @@ from saltwisted.master.signins import SignIns
 from saltwisted.master.site import SiteFunctions
 from saltwisted.master.table import clear_commands, sealed_commands
 from saltwisted.master.userkeys import UserKeys
+from saltwisted.roles import metrics
 from saltwisted.roles.banner import Banner
 from saltwisted.roles.base import OrderedService
 from saltwisted.roles.ending import giving_up
@@ -65,10 +68,13 @@ from saltwisted.roles.logs import observer
 from saltwisted.roles.memory import Collector, Trimmer, tune_malloc
 from saltwisted.roles.metrics import Measures
 from saltwisted.roles.notify import StatusLine
-from saltwisted.roles.ports import ports_of
-from saltwisted.roles.privileges import become, check_owner, keep_memory, restrict_umask
+from saltwisted.roles.ports import check_interface, check_tls, check_transport, ports_of
+from saltwisted.roles.privileges import keep_memory, restrict_umask
+from saltwisted.roles.readings import CONTROL, FIRST, SOCKET, Reading, refuse
 from saltwisted.roles.reload import MASTER_BUILT_IN, Reload
 from saltwisted.roles.stores import Stores
+from saltwisted.stores.git.objects import library
+from saltwisted.stores.identity import check_identity
 from saltwisted.stores.jobs.choice import place
 from saltwisted.stores.jobs.history import JobHistory
 from saltwisted.stores.keys import KeyStore
@@ -84,9 +90,40 @@ if TYPE_CHECKING:
     from saltwisted.web.service import Api
 
 log = Logger()
-SOCKET = "saltwisted.sock"
 Rows = tuple[Iterable[Operation], Mapping[str, tuple[str, str]]]
 """Rows of another part for the table of operations, and names that stand for several of them."""
+
+
+def check_api(config: MasterConfig) -> None:
+    """
+    @raises ConfigError: the HTTP API cannot work as it is configured.
+    """
+    if options_of({name: config.value(name) for name in BLOCKS}) is not None:
+        from saltwisted.roles.api import check
+
+        check(config)
+
+
+def check_git(config: MasterConfig) -> None:
+    """
+    @raises ConfigError: files are served from git, and its library is missing.
+    """
+    if "gitfs" in FILES.chosen(config.fileserver_backend):
+        library()
+
+
+EITHER = (
+    *FIRST,
+    Reading("transport", check_transport),
+    Reading("interface", check_interface),
+    Reading("ssl", check_tls),
+    Reading("metrics", metrics.check),
+    Reading("rest_cherrypy", check_api),
+    Reading("fileserver_backend", check_git),
+    CONTROL,
+)
+"""What a master reads, alone or as a node of a cluster."""
+READINGS = (*EITHER, Reading("key_pass", check_identity))
 
 
 def build(reactor: Any, config_dir: str | None, log_level: str | None) -> OrderedService:
@@ -99,9 +136,8 @@ def build(reactor: Any, config_dir: str | None, log_level: str | None) -> Ordere
     loaded = load_from_disk("master", config_dir)
     config = loaded.master
     restrict_umask()
-    become(config.user)
+    refuse(READINGS, loaded)
     keep_memory()
-    check_owner(config)
     tune_malloc()
     logs = observer(config, log_level, os.environ)
     stores = Stores(reactor, config)

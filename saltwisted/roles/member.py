@@ -437,6 +437,14 @@ class MemberService:
         """Who has which duty, and why nothing is claimed."""
         return self.master.claim_views.status()
 
+    def plan_declare_dead(self, node: str) -> dict[str, Any]:
+        """
+        What L{declare_dead} will say.
+
+        @raises DeniedError: no such member, or it lives.
+        """
+        return self.beside.claims.seats.plan_declare_dead(self.beside.member.acts.find(node))
+
     async def declare_dead(self, node: str, by: str) -> dict[str, Any]:
         """
         A member does not count for majorities.

@@ -18,6 +18,7 @@ from saltwisted.domain.metrics.jobs import JobFigures
 from saltwisted.domain.metrics.settings import PORT, MetricsSettings, settings_of
 from saltwisted.errors import ConfigError
 from saltwisted.transports.bus import EventBus
+from saltwisted.transports.listening import no_address
 
 if TYPE_CHECKING:
     from saltwisted.web.metrics import Telemetry
@@ -87,6 +88,34 @@ class Measures:
             self._telemetry.show(figures, accepted, bus)
 
 
+def check(config: MasterConfig) -> None:
+    """
+    @raises ConfigError: the block cannot be, the library for it is missing, or its host is not
+        here.
+    """
+    settings = settings_of(config.metrics)
+    if settings is not None:
+        _library()
+        why = no_address(settings.host)
+        if why:
+            raise ConfigError(f"metrics: host: {why}")
+
+
+def _library() -> tuple[Any, Any, Any]:
+    """
+    What measures and tells.
+
+    @raises ConfigError: the library for it is missing.
+    """
+    try:
+        from saltwisted.web.apimeasures import ApiMeasures
+        from saltwisted.web.measures import MeasuresPort
+        from saltwisted.web.metrics import Telemetry
+    except ModuleNotFoundError as error:
+        raise ConfigError(MISSING.format(name=error.name)) from None
+    return ApiMeasures, MeasuresPort, Telemetry
+
+
 def _made(
     reactor: Any,
     settings: MetricsSettings,
@@ -94,18 +123,13 @@ def _made(
     figures: Figures,
 ) -> tuple[Telemetry, Any, Any]:
     """What is told, and where: on its port, and by which endpoints of the API."""
-    try:
-        from saltwisted.web.apimeasures import ApiMeasures
-        from saltwisted.web.measures import MeasuresPort
-        from saltwisted.web.metrics import Telemetry
-    except ModuleNotFoundError as error:
-        raise ConfigError(MISSING.format(name=error.name)) from None
+    api_measures, measures_port, telemetry_class = _library()
 
     def in_thread(function: Callable[..., Any], *args: Any) -> Any:
         return deferToThreadPool(reactor, reactor.getThreadPool(), function, *args)
 
     jobs = JobFigures(settings.minions, settings.functions)
-    telemetry = Telemetry(reactor, jobs, time.time, in_thread, figures)
+    telemetry = telemetry_class(reactor, jobs, time.time, in_thread, figures)
     port = PORT if settings.port is None else settings.port
-    own = MeasuresPort(reactor, settings.host, port, telemetry, ready)
-    return telemetry, own, ApiMeasures(telemetry, ready).table
+    own = measures_port(reactor, settings.host, port, telemetry, ready)
+    return telemetry, own, api_measures(telemetry, ready).table

@@ -43,17 +43,18 @@ from saltwisted.minion.outside import Dialer, Outside, ZeroMQDialer, resolver
 from saltwisted.minion.returns import Returns
 from saltwisted.minion.schedule import ScheduledJob, Scheduler
 from saltwisted.minion.subscriber import Seen, Subscriber
-from saltwisted.minion.tcp import TcpDialer
+from saltwisted.minion.tcp import TcpDialer, check_tls
 from saltwisted.roles.banner import Banner
 from saltwisted.roles.base import OrderedService
 from saltwisted.roles.ending import giving_up
 from saltwisted.roles.logs import observer
 from saltwisted.roles.memory import Collector, Trimmer, tune_malloc
 from saltwisted.roles.ports import check_transport
-from saltwisted.roles.privileges import become, check_owner, keep_memory, restrict_umask
+from saltwisted.roles.privileges import keep_memory, restrict_umask
+from saltwisted.roles.readings import CONTROL, FIRST, SOCKET, Reading, refuse
 from saltwisted.roles.reload import MINION_BUILT_IN, Reload
 from saltwisted.stores.files import make_dir, read_file, sweep_temporary, write_atomic
-from saltwisted.stores.keys import master_keys
+from saltwisted.stores.keys import kept_keys, master_keys
 from saltwisted.stores.minion import MasterKeyFile, MastersFile, SeenFile, TokenFile
 from saltwisted.transports.bus import EventBus
 from saltwisted.transports.ipc import ControlServer, judge_of_minion
@@ -72,7 +73,6 @@ from saltwisted.worker.process.configio import load_from_disk
 from saltwisted.worker.process.warm import exec_warm_parent
 
 log = Logger()
-SOCKET = "saltwisted.sock"
 PRELOAD = (
     "saltwisted.worker.process.main",
     "saltwisted.worker.process.saltname",
@@ -93,9 +93,8 @@ def build(reactor: Any, config_dir: str | None, log_level: str | None) -> Ordere
     loaded = load_from_disk("minion", config_dir)
     config = loaded.minion
     restrict_umask()
-    become(config.user)
+    refuse(READINGS, loaded)
     keep_memory()
-    check_owner(config)
     tune_malloc()
     logs = observer(config, log_level, os.environ)
     minion = MinionRole(reactor, config)
@@ -130,6 +129,7 @@ def identity_of(config: MinionConfig) -> Identity:
     The minion's key pair, made when there is none, and what is derived from it.
 
     @raises StoreError: when a file is missing, unreadable or refused.
+    @raises ConfigError: it is no key.
     """
 
     def generate() -> tuple[bytes, bytes]:
@@ -140,7 +140,7 @@ def identity_of(config: MinionConfig) -> Identity:
         return (PrivateKey.from_pem(private).public.pem + "\n").encode()
 
     pair = master_keys(config.pki_dir, generate, public_of, name="minion")
-    key = PrivateKey.from_pem(pair.private)
+    key = _opened(pair.private, config)
     return Identity(
         id=config.id,
         key=key,
@@ -167,6 +167,26 @@ def sign_key_of(config: MinionConfig) -> PublicKey | None:
         return PublicKey.from_pem(data)
     except WireError as error:
         raise ConfigError(f"is not a usable public key ({error.reason})", path) from error
+
+
+def check_identity(config: MinionConfig) -> None:
+    """
+    Whether the minion's key can be used, if it has one; nothing is made.
+
+    @raises StoreError: a file is missing, unreadable or refused.
+    @raises ConfigError: it is no key.
+    """
+    pair = kept_keys(config.pki_dir, "minion")
+    if pair is not None:
+        _opened(pair.private, config)
+
+
+def _opened(pem: bytes, config: MinionConfig) -> PrivateKey:
+    try:
+        return PrivateKey.from_pem(pem)
+    except WireError as error:
+        path = os.path.join(config.pki_dir, "minion.pem")
+        raise ConfigError(f"is not a usable private key ({error.reason})", path) from error
 
 
 def keys_of(config: MinionConfig) -> Callable[[str], MasterKeyFile] | None:
@@ -210,6 +230,16 @@ def dialer_of(reactor: Any, zeromq: ZeroMQ, config: MinionConfig) -> Dialer:
     if config.transport == "tcp":
         return TcpDialer(reactor, config, random.SystemRandom())
     return ZeroMQDialer(zeromq, config, random.SystemRandom())
+
+
+READINGS = (
+    *FIRST,
+    Reading("transport", check_transport),
+    Reading("ssl", check_tls),
+    Reading("verify_master_pubkey_sign", sign_key_of),
+    CONTROL,
+    Reading("pki_dir", check_identity),
+)
 
 
 class Network:

@@ -8,10 +8,11 @@ from twisted.internet.error import CannotListenError
 from zmq import ZMQError
 
 from saltwisted.config.options import CommonOptions, MasterConfig
-from saltwisted.errors import ConfigError, PortError
+from saltwisted.errors import ConfigError
 from saltwisted.master.announced import Announced
 from saltwisted.master.context import Context
 from saltwisted.master.requests import Requests
+from saltwisted.transports.listening import cannot_listen, no_address
 from saltwisted.transports.ssl_options import ServerTLS
 from saltwisted.transports.tcp.framed import Stream
 from saltwisted.transports.tcp.publisher import TcpPublishServer
@@ -31,6 +32,23 @@ def check_transport(config: CommonOptions) -> None:
     """
     if config.transport not in TRANSPORTS:
         raise ConfigError(f"transport: {config.transport!r}: use zeromq or tcp")
+
+
+def check_interface(config: MasterConfig) -> None:
+    """
+    @raises ConfigError: nobody can listen on C{interface} here.
+    """
+    why = no_address(str(config.interface), devices=config.transport != "tcp")
+    if why:
+        raise ConfigError(f"interface: {why}")
+
+
+def check_tls(config: MasterConfig) -> None:
+    """
+    @raises ConfigError: C{ssl} does not work.
+    """
+    if config.transport == "tcp" and isinstance(config.ssl, dict):
+        ServerTLS(config.ssl)
 
 
 def stream_of(config: CommonOptions) -> Stream:
@@ -75,6 +93,7 @@ class Ports:
         Bind both.
 
         @raises PortError: naming the port that is taken.
+        @raises ConfigError: there is no such address here, or we may not have the port.
         """
         for server, start in (
             (self.publications, self.publications.listen),
@@ -83,10 +102,13 @@ class Ports:
             try:
                 start()
             except (CannotListenError, ZMQError) as error:
-                why = error.strerror if isinstance(error, ZMQError) else error.socketError
-                raise PortError(
-                    f"cannot listen on {self._interface}:{server.port}: {why}; "
-                    "is another master running?"
+                cause = error if isinstance(error, ZMQError) else error.socketError
+                raise cannot_listen(
+                    self._interface,
+                    server.port,
+                    cause,
+                    "cannot listen",
+                    "is another master running?",
                 ) from error
         self.open = True
 

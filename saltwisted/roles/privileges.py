@@ -119,6 +119,8 @@ def become(user: str) -> None:
     """
     Become C{user} with exactly its groups; nothing happens when we are that user.
 
+    A user that has only a number, as in a container, is one too, if we have it already.
+
     @raises ConfigError: no such user, or we are not root and somebody else.
     """
     if not user:
@@ -126,13 +128,15 @@ def become(user: str) -> None:
     try:
         entry = pwd.getpwnam(user)
     except KeyError:
+        if user == _name(os.geteuid()):
+            return
         raise ConfigError(f"user: {user!r} does not exist on this machine") from None
     if entry.pw_uid == os.geteuid():
         return
     if os.geteuid() != 0:
         raise ConfigError(
             f"configured to run as user {user!r}, but started as "
-            f"{pwd.getpwuid(os.geteuid()).pw_name!r}, which may not switch: start as root or "
+            f"{_name(os.geteuid())!r}, which may not switch: start as root or "
             f"as {user!r}, or change the option user"
         )
     os.initgroups(entry.pw_name, entry.pw_gid)

@@ -9,7 +9,7 @@ import os
 from saltwisted.config.options import MasterConfig
 from saltwisted.errors import ConfigError, StoreError, WireError
 from saltwisted.stores.files import read_file
-from saltwisted.stores.keys import master_keys
+from saltwisted.stores.keys import kept_keys, master_keys
 from saltwisted.stores.shared import alone
 from saltwisted.wire.handshake import MasterIdentity, signed_form_of
 from saltwisted.wire.rsa import PrivateKey, PublicKey, fingerprint
@@ -27,6 +27,7 @@ def identity_of(config: MasterConfig) -> MasterIdentity:
     With a C{cluster_pki_dir} it is C{cluster.pem} there, the same for all, as in Salt.
 
     @raises StoreError: when a file is missing, unreadable or refused.
+    @raises ConfigError: a key cannot be used, or its passphrase is another.
     """
     passphrase = config.key_pass or None
 
@@ -43,7 +44,7 @@ def identity_of(config: MasterConfig) -> MasterIdentity:
             pair = master_keys(common, generate, public_of, name="cluster")
     else:
         pair = master_keys(config.pki_dir, generate, public_of)
-    key = PrivateKey.from_pem(pair.private, passphrase)
+    key = _opened(pair.private, passphrase, common or config.pki_dir, "cluster" if common else "")
     sign_key = None
     if config.master_sign_pubkey and config.master_use_pubkey_signature:
         signature, shown = pub_signature_of(config, pair.public)
@@ -53,8 +54,46 @@ def identity_of(config: MasterConfig) -> MasterIdentity:
         sign_pair = master_keys(
             config.pki_dir, generate, public_of, name=config.master_sign_key_name
         )
-        sign_key = PrivateKey.from_pem(sign_pair.private, passphrase)
+        name = config.master_sign_key_name
+        sign_key = _opened(sign_pair.private, passphrase, config.pki_dir, name)
     return MasterIdentity(key, pair.public, sign_key)
+
+
+def check_identity(config: MasterConfig) -> None:
+    """
+    Whether the keys that there are can be used, as L{identity_of} will; nothing is made.
+
+    @raises StoreError: when a file is missing, unreadable or refused.
+    @raises ConfigError: a key cannot be used, or its passphrase is another.
+    """
+    common = shared_pki(config)
+    folder, name = (common, "cluster") if common else (config.pki_dir, "master")
+    passphrase = (config.cluster_key_pass if common else config.key_pass) or None
+    pair = kept_keys(folder, name)
+    if pair is not None:
+        key = _opened(pair.private, passphrase, folder, name)
+    if not config.master_sign_pubkey:
+        return
+    if config.master_use_pubkey_signature:
+        # Of a key that is yet to be made nobody has a signature
+        public = b"" if pair is None else pair.public or key.public.pem.encode() + b"\n"
+        pub_signature_of(config, public)
+        return
+    signing = kept_keys(config.pki_dir, config.master_sign_key_name)
+    if signing is not None:
+        passphrase = config.signing_key_pass or config.key_pass or None
+        _opened(signing.private, passphrase, config.pki_dir, config.master_sign_key_name)
+
+
+def _opened(pem: bytes, passphrase: str | None, folder: str, name: str) -> PrivateKey:
+    try:
+        return PrivateKey.from_pem(pem, passphrase)
+    except WireError as error:
+        how = "with the passphrase of the configuration" if passphrase else "without a passphrase"
+        raise ConfigError(
+            f"is not an RSA private key that can be used {how} ({error.reason})",
+            os.path.join(folder, f"{name or 'master'}.pem"),
+        ) from error
 
 
 def pub_signature_of(config: MasterConfig, public: bytes) -> tuple[bytes, bytes]:

@@ -471,6 +471,33 @@ class KeyPair:
     public: bytes
 
 
+def kept_keys(pki_dir: str, name: str = "master") -> KeyPair | None:
+    """
+    The pair C{<name>.pem} and C{<name>.pub} as it is on the disk, the public half empty if it is
+    missing; C{None} if there is none. Nothing is written.
+
+    @raises StoreError: a link leads nowhere, or half of the pair is missing.
+    """
+    pem, pub = f"{pki_dir}/{name}.pem", f"{pki_dir}/{name}.pub"
+    for path in (pem, pub):
+        if os.path.islink(path) and not os.path.exists(path):
+            raise StoreError(
+                f"is a link to {os.readlink(path)}, which does not exist: copy that file too, "
+                "or put the key itself in its place",
+                path,
+            )
+    private, public = files.read_file(pem, _MAX_KEY), files.read_file(pub, _MAX_KEY)
+    if private:
+        return KeyPair(private, public or b"")
+    if public:
+        raise StoreError(
+            f"is missing or empty, but {name}.pub is there: restore it, or remove {name}.pub "
+            "to start with a new key (every minion must then forget the old one)",
+            pem,
+        )
+    return None
+
+
 def master_keys(
     pki_dir: str,
     generate: Callable[[], tuple[bytes, bytes]],
@@ -490,26 +517,12 @@ def master_keys(
     """
     files.make_dir(pki_dir)
     pem, pub = f"{pki_dir}/{name}.pem", f"{pki_dir}/{name}.pub"
-    for path in (pem, pub):
-        if os.path.islink(path) and not os.path.exists(path):
-            raise StoreError(
-                f"is a link to {os.readlink(path)}, which does not exist: copy that file too, "
-                "or put the key itself in its place",
-                path,
-            )
-    private = files.read_file(pem, _MAX_KEY)
-    if private:
-        public = files.read_file(pub, _MAX_KEY)
-        if not public:
-            public = public_of(private)
-            files.write_atomic(pub, public, 0o600)
-        return KeyPair(private, public)
-    if files.read_file(pub, _MAX_KEY):
-        raise StoreError(
-            f"is missing or empty, but {name}.pub is there: restore it, or remove {name}.pub "
-            "to start with a new key (every minion must then forget the old one)",
-            pem,
-        )
+    kept = kept_keys(pki_dir, name)
+    if kept is not None:
+        if not kept.public:
+            kept = KeyPair(kept.private, public_of(kept.private))
+            files.write_atomic(pub, kept.public, 0o600)
+        return kept
     private, public = generate()
     # The private half first: after a kill in between the public one is made from it
     files.write_atomic(pem, private, 0o400)

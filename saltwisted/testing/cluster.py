@@ -21,7 +21,7 @@ from twisted.logger import Logger
 from saltwisted.config.options import MasterConfig
 from saltwisted.errors import RemoteError, SaltwistedError, TransportClosed
 from saltwisted.roles.cluster import Node
-from saltwisted.roles.master import SOCKET
+from saltwisted.roles.readings import SOCKET
 from saltwisted.stores.facts.node import BEGIN
 from saltwisted.stores.files import make_dir, write_atomic
 from saltwisted.testing.ports import reserve_ports

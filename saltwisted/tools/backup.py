@@ -20,7 +20,7 @@ import stat
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from typing import IO, Any
 
@@ -28,7 +28,7 @@ from attrs import asdict, frozen
 
 from saltwisted import __version__
 from saltwisted.config.options import MasterConfig
-from saltwisted.errors import StoreError
+from saltwisted.errors import StoreError, WrongPlace
 from saltwisted.worker.freshfile import fresh, fresh_link, private
 
 MANIFEST = "manifest.json"
@@ -75,6 +75,14 @@ def folders(config: MasterConfig) -> list[str]:
     return found
 
 
+def has_master(config: MasterConfig) -> bool:
+    """Whether a master with this configuration has ever had a key; a link to one is one."""
+    places = [os.path.join(config.pki_dir, "master.pem")]
+    if config.cluster_id and config.cluster_pki_dir:
+        places.append(os.path.join(config.cluster_pki_dir, "cluster.pem"))
+    return any(os.path.lexists(path) for path in places)
+
+
 def roots_folder(config: MasterConfig) -> str:
     """Where a node of a cluster keeps the roots' generations: the others have them, too."""
     return os.path.join(os.path.realpath(config.cachedir), "saltwisted", "roots")
@@ -98,6 +106,23 @@ def walk(folder: str, without: str = "") -> Iterator[str]:
                 yield os.path.join(here, name)
 
 
+def directories(folders: Iterable[str], without: str = "") -> dict[str, list[int]]:
+    """
+    Each directory at and below some, with mode, uid and gid. Who may look into the one with the
+    configuration has to be the same after a restore: the commands of all users read it.
+
+    @param without: one that is left out, with all that is in it.
+    """
+    found: dict[str, list[int]] = {}
+    for top in folders:
+        for here, names, _ in os.walk(top):
+            names[:] = [name for name in names if os.path.join(here, name) != without]
+            with suppress(FileNotFoundError):
+                info = os.lstat(here)
+                found[here] = [stat.S_IMODE(info.st_mode), info.st_uid, info.st_gid]
+    return found
+
+
 def backup(
     config: MasterConfig,
     target: str,
@@ -110,9 +135,15 @@ def backup(
     @param roots: whether the generations of replicated roots are in it.
     @param say: hears how many files, with how many bytes, are in it by now.
     @return: what the manifest says.
+    @raises WrongPlace: there is no master's key where the configuration says; nothing is written.
     @raises StoreError: a file cannot be read or the backup not written.
     """
     target = os.path.abspath(target)
+    if not has_master(config):
+        raise WrongPlace(
+            f"there is no master to save: {config.pki_dir}/master.pem does not exist "
+            f"(configuration: {config.config_dir})"
+        )
     entries: list[BackupFile] = []
     without = "" if roots else roots_folder(config)
     size = 0
@@ -141,6 +172,7 @@ def backup(
                 "folders": folders(config),
                 "without": without,
                 "entries": [entry.as_json() for entry in entries],
+                "directories": directories(folders(config), without),
             }
             with fresh(target) as whole:
                 _assemble(whole, manifest, stream)
@@ -314,7 +346,7 @@ def restore(source: str, dry_run: bool) -> tuple[dict[str, Any], list[Change]]:
             if not dry_run:
                 raw.seek(0)
                 with tarfile.open(fileobj=raw, mode="r:gz") as archive:
-                    write(archive, entries, changes)
+                    write(archive, entries, changes, known_folders(manifest))
     except (OSError, tarfile.TarError, EOFError) as error:
         raise StoreError(str(error), source) from error
     return manifest, changes
@@ -390,18 +422,48 @@ def compare(
                 yield Change(what="removed", path=path)
 
 
-def make_folders(path: str, entry: Mapping[str, Any]) -> None:
-    """Make what is missing of a path, for the owner of the file that goes there."""
+def known_folders(manifest: Mapping[str, Any]) -> dict[str, tuple[int, int, int]]:
+    """
+    What the backup says of directories: path to mode, uid and gid.
+
+    One that was made by an earlier version says nothing. What is above the directories that are
+    covered, and where the configuration is, everybody may look into, as after an installation.
+    """
+    found: dict[str, tuple[int, int, int]] = {}
+    config = os.path.realpath(str(manifest.get("config_dir") or "/"))
+    for top in manifest["folders"]:
+        above = os.path.dirname(str(top))
+        while above != "/":
+            found[above] = (0o755, 0, 0)
+            above = os.path.dirname(above)
+    for path in (config, *(os.path.join(config, name) for name in ("master.d", "minion.d"))):
+        found[path] = (0o755, 0, 0)
+    given = manifest.get("directories")
+    for path, about in given.items() if isinstance(given, dict) else ():
+        mode, uid, gid = (int(number) for number in about)
+        found[str(path)] = (mode & 0o7777, uid, gid)
+    return found
+
+
+def make_folders(
+    path: str, entry: Mapping[str, Any], known: Mapping[str, tuple[int, int, int]]
+) -> None:
+    """Make what is missing of a path: as it was, or for the owner of the file that goes there."""
     if os.path.isdir(path):
         return
-    make_folders(os.path.dirname(path), entry)
+    make_folders(os.path.dirname(path), entry, known)
+    mode, uid, gid = known.get(path, (0o700, entry["uid"], entry["gid"]))
     os.mkdir(path, 0o700)
     if os.geteuid() == 0:
-        os.chown(path, entry["uid"], entry["gid"], follow_symlinks=False)
+        os.chown(path, uid, gid, follow_symlinks=False)
+    os.chmod(path, mode)
 
 
 def write(
-    archive: tarfile.TarFile, entries: Mapping[str, Mapping[str, Any]], changes: list[Change]
+    archive: tarfile.TarFile,
+    entries: Mapping[str, Mapping[str, Any]],
+    changes: list[Change],
+    known: Mapping[str, tuple[int, int, int]],
 ) -> None:
     """Make the changes, in the archive's order; every file is whole at any moment."""
     wanted = {change.path for change in changes if change.what != "removed"}
@@ -410,7 +472,7 @@ def write(
         if path not in wanted:
             continue
         entry = entries[path]
-        make_folders(os.path.dirname(path), entry)
+        make_folders(os.path.dirname(path), entry, known)
         if entry["kind"] == "link":
             fresh_link(path, entry["digest"])
             continue

@@ -15,20 +15,21 @@ import os
 import pwd
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import IO, Any
 
-from attrs import asdict, field, frozen
+from attrs import asdict, evolve, field, frozen
 
 from saltwisted.config.api import closed_api
 from saltwisted.config.document import parse
 from saltwisted.config.load import OWN_DIR
 from saltwisted.config.options import MasterConfig
+from saltwisted.config.secrets import shown_value
 from saltwisted.domain.takeover import Act, Finding, Return, Verdict, give_back, judge_all
 from saltwisted.errors import ConfigError, RemoteError, StoreError, TransportClosed
 from saltwisted.kinds import JOB_STORE
-from saltwisted.tools import daemons, jobhistory, pushedfiles, treeuses
+from saltwisted.tools import checking, daemons, jobhistory, pushedfiles, treeuses
 from saltwisted.tools.jobhistory import Counts
 from saltwisted.tools.places import Places
 from saltwisted.tools.ports import listener
@@ -36,11 +37,17 @@ from saltwisted.wire.msgpack import pack_bin, unpack_bin
 from saltwisted.wire.rsa import PrivateKey
 from saltwisted.worker.control import ControlClient
 from saltwisted.worker.freshfile import fresh
-from saltwisted.worker.process.configio import load_from_disk
+from saltwisted.worker.process.configio import Machine, load_from_disk
+from saltwisted.worker.readable import unreadable
 
 KEY_FOLDERS = ("minions", "minions_pre", "minions_rejected", "minions_denied", "minions_autosign")
 RECORD = "takeover.json"
 WRITTEN = "takeover.conf"
+SECRETS = "takeover-secrets.conf"
+"""
+What only the daemon may read. Everybody else may read the rest: the commands of users that
+C{publisher_acl} and C{external_auth} allow something do.
+"""
 USER = "saltwisted"
 JOIN_TIME = 120.0
 """Seconds without progress after which a join has failed."""
@@ -154,7 +161,7 @@ def plan(source: str, target: str, offered: frozenset[str] = frozenset()) -> Pla
         options=options,
         keys=keys,
         fingerprint=master_fingerprint(config),
-        service_user=user or pwd.getpwuid(os.geteuid()).pw_name,
+        service_user=user or Machine().user(),
         jobs=jobhistory.count(os.path.join(config.cachedir, "jobs")),
         warnings=tuple(loaded.warnings),
         problems=(
@@ -162,6 +169,26 @@ def plan(source: str, target: str, offered: frozenset[str] = frozenset()) -> Pla
             *(Problem(id="modules", text=text) for text in treeuses.missing(config.file_roots)),
         ),
     )
+
+
+def foreseen(made: Plan, role: str) -> Plan:
+    """
+    The plan, with what our daemon would complain of when it starts with what is to be written.
+
+    @raises StoreError: that could not be found out.
+    """
+    user = made.service_user if os.geteuid() == 0 else ""
+    known = "\n".join(made.warnings)
+    lost = {one.option for one in made.findings if one.verdict is Verdict.UNSUPPORTED}
+    found = [
+        Problem(id="check", text=str(one), fatal=one.severity == "error")
+        for one in checking.faults(
+            role, made.places.config, user=user, files=files(made), ports=False
+        )
+        # What stock's own files say was read, and told, already
+        if one.text not in known and one.text.partition(" is set, and is not")[0] not in lost
+    ]
+    return evolve(made, problems=(*made.problems, *found))
 
 
 def master_fingerprint(config: MasterConfig) -> str:
@@ -311,7 +338,7 @@ def cannot_read(path: str, user: str, most: int = 20) -> list[str]:
             os.initgroups(user, entry.pw_gid)
             os.setgid(entry.pw_gid)
             os.setuid(entry.pw_uid)
-            os.write(writer, json.dumps(_unreadable(path, most)).encode()[:60000])
+            os.write(writer, json.dumps(unreadable(path, most)).encode()[:60000])
         finally:
             os._exit(0)
     os.close(writer)
@@ -321,22 +348,6 @@ def cannot_read(path: str, user: str, most: int = 20) -> list[str]:
     return [str(name) for name in json.loads(said or b"[]")]
 
 
-def _unreadable(path: str, most: int) -> list[str]:
-    found: list[str] = []
-    if not os.access(path, os.R_OK | (os.X_OK if os.path.isdir(path) else 0)):
-        return [path]
-    for folder, folders, names in os.walk(path):
-        for name in folders:
-            if not os.access(os.path.join(folder, name), os.R_OK | os.X_OK):
-                found.append(os.path.join(folder, name))
-        for name in names:
-            if not os.access(os.path.join(folder, name), os.R_OK):
-                found.append(os.path.join(folder, name))
-        if len(found) >= most:
-            break
-    return found[:most]
-
-
 # -- writing
 
 
@@ -344,8 +355,10 @@ class Writer:
     """Writes files and directories for the user that ours runs as, and remembers which."""
 
     def __init__(self, user: str) -> None:
-        entry = pwd.getpwnam(user)
-        self.owner = (entry.pw_uid, entry.pw_gid) if os.geteuid() == 0 else None
+        self.owner: tuple[int, int] | None = None
+        if os.geteuid() == 0:
+            entry = pwd.getpwnam(user)
+            self.owner = (entry.pw_uid, entry.pw_gid)
         self.written: list[str] = []
 
     def folder(self, path: str, mode: int = 0o700) -> None:
@@ -400,11 +413,11 @@ def take(made: Plan) -> dict[str, Any]:
             pushedfiles.copy(made.source.cachedir, places.cache, writer)
         began = time.time()
         history = copy_history(made, writer)
-        conf = os.path.join(places.config, "master.d", WRITTEN)
-        writer.file(conf, configuration(made).encode(), 0o640, group_only=True)
-        main = os.path.join(places.config, "master")
-        if not os.path.exists(main):
-            writer.file(main, b"# see master.d\n", 0o644, group_only=True)
+        with suppress(FileNotFoundError):
+            os.unlink(os.path.join(places.config, "master.d", SECRETS))
+        for path, text in files(made).items():
+            mode = 0o640 if path.endswith(f"/{SECRETS}") else 0o644
+            writer.file(path, text.encode(), mode, group_only=True)
         record = {
             "from": made.source.config_dir,
             "to": places.config,
@@ -447,10 +460,35 @@ def read_record(target: str) -> dict[str, Any]:
     return record
 
 
-def configuration(made: Plan) -> str:
-    """The text of C{master.d/takeover.conf}."""
+def files(made: Plan) -> dict[str, str]:
+    """The configuration that is to be written: path to text."""
+    folder = os.path.join(made.places.config, "master.d")
+    secret = {name for name, value in made.options.items() if shown_value(name, value) != value}
+    found = {os.path.join(folder, WRITTEN): configuration(made, secret)}
+    if secret:
+        kept = {name: made.options[name] for name in sorted(secret)}
+        head = "# What of the options has secrets: see takeover.conf. Only the master reads it."
+        found[os.path.join(folder, SECRETS)] = f"{head}\n{_dumped(kept)}"
+    main = os.path.join(made.places.config, "master")
+    if not os.path.exists(main):
+        found[main] = "# see master.d\n"
+    return found
+
+
+def _dumped(options: Mapping[str, Any]) -> str:
     import yaml
 
+    if not options:
+        return ""
+    return str(yaml.safe_dump(dict(options), default_flow_style=False, allow_unicode=True))
+
+
+def configuration(made: Plan, secret: Collection[str]) -> str:
+    """
+    The text of C{master.d/takeover.conf}.
+
+    @param secret: the options that are in a file of their own.
+    """
     lines = [
         f"# Taken over from {made.source.config_dir} on {time.strftime('%Y-%m-%d')} by",
         "# saltwisted takeover. Change what you like; --undo removes this file.",
@@ -459,8 +497,13 @@ def configuration(made: Plan) -> str:
     for found in made.findings:
         if found.verdict is not Verdict.TAKEN:
             lines.append(f"# {found.verdict.value}: {found.option}: {found.reason}")
-    text = yaml.safe_dump(dict(made.options), default_flow_style=False, allow_unicode=True)
-    return "\n".join(lines) + "\n" + (text if made.options else "")
+    if secret:
+        lines.append(f"# in {SECRETS}, because of their secrets: {', '.join(sorted(secret))}")
+    return (
+        "\n".join(lines)
+        + "\n"
+        + _dumped({name: value for name, value in made.options.items() if name not in secret})
+    )
 
 
 def copy_pki(source: str, target: str, config: MasterConfig, writer: Writer) -> None:
@@ -691,6 +734,8 @@ def undo(record: dict[str, Any], places: Places, service: str) -> tuple[Return, 
         # One identity, one place: the copies of the private keys go
         shutil.rmtree(places.pki)
         os.unlink(os.path.join(places.config, "master.d", WRITTEN))
+        with suppress(FileNotFoundError):
+            os.unlink(os.path.join(places.config, "master.d", SECRETS))
         os.unlink(os.path.join(places.config, RECORD))
         if places.config == OWN_DIR:
             Writer(record["user"]).folder(places.pki)

@@ -629,6 +629,28 @@ class _ControlFactory(Factory):
         return protocol
 
 
+def check_socket(path: str) -> None:
+    """
+    Whether a control socket can be at a path, as far as that can be said without making it.
+
+    @raises ConfigError: the path is too long, or something else is there.
+    """
+    size = len(os.fsencode(path))
+    if size > MAX_PATH:
+        raise ConfigError(
+            f"the control socket's path {path} has {size} bytes, but a unix socket may have only "
+            f"{MAX_PATH}: choose a shorter sock_dir"
+        )
+    try:
+        mode = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise ConfigError(f"cannot listen on {path}: {error.strerror}") from error
+    if not stat.S_ISSOCK(mode):
+        raise ConfigError(f"{path} exists and is not a socket: remove it")
+
+
 class ControlServer:
     """
     Listens on a unix socket, and takes over sockets that are already connected.
@@ -684,11 +706,7 @@ class ControlServer:
         path = self.path
         if path is None or self._port is not None:
             return
-        if len(os.fsencode(path)) > MAX_PATH:
-            raise ConfigError(
-                f"the control socket's path {path} has {len(os.fsencode(path))} bytes, but a "
-                f"unix socket may have only {MAX_PATH}: choose a shorter sock_dir"
-            )
+        check_socket(path)
         folder = os.path.dirname(path)
         try:
             if not os.path.isdir(folder):
@@ -729,10 +747,8 @@ class ControlServer:
             mode = os.lstat(path).st_mode
         except FileNotFoundError:
             return
-        if not stat.S_ISSOCK(mode):
-            self._unlock()
-            raise ConfigError(f"{path} exists and is not a socket: remove it")
-        os.unlink(path)
+        if stat.S_ISSOCK(mode):
+            os.unlink(path)
 
     def stopService(self) -> Deferred[None]:
         """Stop listening and hang up; fires when every connection is gone."""

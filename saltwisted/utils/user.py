@@ -16,7 +16,10 @@ get_uid = own(__name__, renderfilters.get_uid)
 
 def get_user() -> str:
     """The name of the user that this process runs as."""
-    return pwd.getpwuid(os.geteuid()).pw_name
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
 
 
 def get_specific_user() -> str:

@@ -8,6 +8,8 @@ known to everybody who reads it.
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -21,6 +23,21 @@ LONGEST = 500
 """Characters of a word of the client's."""
 TOKEN = re.compile(rb"(?<=/)[0-9A-Fa-f]{32,}(?=/|$)")
 """What looks like one in a path: C{/ws/TOKEN} is for browsers, which have no other way."""
+
+
+def check_log_file(option: str, path: str) -> None:
+    """
+    Whether a log can be written to; nothing is.
+
+    @raises ConfigError: it cannot be.
+    """
+    place = path if os.path.lexists(path) else os.path.dirname(path) or "."
+    number = errno.EISDIR if os.path.isdir(path) else errno.EACCES
+    if not os.path.isdir(os.path.dirname(path) or "."):
+        number = errno.ENOENT
+    elif os.access(place, os.W_OK) and not os.path.isdir(path):
+        return
+    raise ConfigError(f"{option} {path}: {os.strerror(number)}")
 
 
 class LogFile:

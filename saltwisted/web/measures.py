@@ -8,7 +8,6 @@ sends nothing does not block a health check.
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from twisted.internet.defer import Deferred, maybeDeferred, succeed
@@ -21,8 +20,8 @@ from twisted.web.resource import Resource
 from twisted.web.server import Request, Site
 
 from saltwisted.doors import METRICS
-from saltwisted.errors import PortError
 from saltwisted.transports.accepting import Few
+from saltwisted.transports.listening import cannot_listen
 from saltwisted.turns import turns_of
 from saltwisted.web.channel import JudgedChannel
 from saltwisted.web.health import Live, Ready, ReadyPage
@@ -195,9 +194,8 @@ class MeasuresPort:
                 self._reactor.listenTCP(self._wanted, self._places, interface=self._host)
             )
         except CannotListenError as error:
-            reason = os.strerror(getattr(error.socketError, "errno", 0) or 0)
-            raise PortError(
-                f"metrics: cannot listen on {self._host}:{self._wanted}: {reason}"
+            raise cannot_listen(
+                self._host, self._wanted, error.socketError, "metrics: cannot listen", ""
             ) from error
         self.log.info(
             "metrics and health checks are served on http://{host}:{port}/",

@@ -13,7 +13,7 @@ from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
 
 from saltwisted.config.api import ApiOptions
-from saltwisted.errors import PortError
+from saltwisted.transports.listening import cannot_listen
 from saltwisted.turns import turns_of
 from saltwisted.web.certificate import Certificate
 from saltwisted.web.exchange import Endpoint
@@ -97,9 +97,8 @@ class Api:
                 self._reactor.listenTCP(options.port, factory, backlog=512, interface=options.host)
             )
         except CannotListenError as error:
-            raise PortError(
-                f"{options.block}: cannot listen on {options.host}:{options.port}:"
-                f" {error.socketError}"
+            raise cannot_listen(
+                options.host, options.port, error.socketError, f"{options.block}: cannot listen", ""
             ) from error
         for each in self.beside:
             each.startService()

@@ -58,6 +58,18 @@ def context_of(
     return made, fingerprint
 
 
+def check_certificate(options: ApiOptions) -> None:
+    """
+    Whether the certificate of the site can be used, if it names one. Nothing is written.
+
+    @raises ConfigError: the files do not exist, or do not belong together.
+    """
+    if options.ssl_crt or options.ssl_key:
+        context_of(options, "", "", 0.0, lambda path, content, mode: None)
+    elif options.ssl_chain:
+        read(options, options.ssl_chain)
+
+
 def loaded(options: ApiOptions, certificates: bytes, key: bytes, chain: bytes, place: str) -> Any:
     """
     The TLS context from PEM.

@@ -132,12 +132,19 @@ class OptionTests(CommandTestCase):
         self.assertIn(f"{self.root}/master:", result.err)
 
     def test_no_directory(self) -> None:
-        """A directory that is not there is said, as in stock."""
-        result = run(["salt-key", "-c", f"{self.root}/none", "-L"], home=self.root)
+        """A directory that is not there is an error, and no other place is worked on instead."""
+        for words in (
+            ["salt-key", "-c", f"{self.root}/none", "-L"],
+            ["salt", "-c", f"{self.root}/none", "*", "test.ping"],
+            ["status", "-c", f"{self.root}/none"],
+            ["backup", "-c", f"{self.root}/none", f"{self.root}/file"],
+        ):
+            result = run(words, home=self.root)
 
-        self.assertTrue(
-            result.err.startswith(f"WARNING: CONFIG '{self.root}/none' directory does not exist.\n")
-        )
+            said = f"the configuration directory {self.root}/none does not exist"
+            self.assertEqual((result.status, result.out), (78, ""), words)
+            self.assertIn(said, result.err)
+        self.assertFalse(os.path.exists(f"{self.root}/file"))
 
     def test_output_file(self) -> None:
         """--out-file takes the output instead of stdout, and is emptied unless appended to."""

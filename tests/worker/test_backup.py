@@ -6,12 +6,15 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import tarfile
 from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cli.progress import Counter
+from saltwisted.errors import WrongPlace
+from saltwisted.tools import backup as store
 from saltwisted.tools.backup import backup, restore
 from saltwisted.worker.process.configio import load_from_disk
 from tests.harness import scratch, write_config
@@ -27,6 +30,7 @@ class BackupTests(SynchronousTestCase):
         self.keys = Path(self.home, "pki/minions")
         self.keys.mkdir(parents=True)
         Path(self.keys, "web1").write_text("key")
+        Path(self.home, "pki/master.pem").write_text("pem")
         Path(self.roots, "pack").write_bytes(b"x" * 1000)
         values = {"id": "m", "pki_dir": f"{self.home}/pki", "cachedir": f"{self.home}/cache"}
         write_config(f"{self.home}/etc/master", values)
@@ -44,7 +48,7 @@ class BackupTests(SynchronousTestCase):
         plain = self.names()
         backup(self.config, self.file, roots=True)
 
-        self.assertEqual(plain, {"manifest.json", "master", "web1"})
+        self.assertEqual(plain, {"manifest.json", "master", "master.pem", "web1"})
         self.assertEqual(self.names(), {*plain, "pack"})
 
     def test_left_alone(self) -> None:
@@ -59,6 +63,42 @@ class BackupTests(SynchronousTestCase):
         self.assertEqual(os.listdir(self.keys), ["web1"])
         self.assertTrue(Path(self.roots, "pack").exists())
 
+    def test_directories(self) -> None:
+        """
+        Directories that are gone get their modes back, and those of a backup without them what an
+        installation gives: all users of the machine read the configuration.
+        """
+        os.makedirs(f"{self.home}/etc/master.d")
+        Path(self.home, "etc/master.d/more.conf").write_text("timeout: 7\n")
+        modes = {"etc": 0o755, "etc/master.d": 0o750, "pki": 0o700, "pki/minions": 0o711}
+        for name, mode in modes.items():
+            os.chmod(f"{self.home}/{name}", mode)
+        backup(self.config, self.file)
+        for known in (True, False):
+            for name in ("etc", "pki"):
+                shutil.rmtree(f"{self.home}/{name}")
+            if not known:
+                self.patch(store, "directories", lambda folders, without="": {})
+                modes |= {"etc/master.d": 0o755, "pki/minions": 0o700}
+                restore(self.file, False)
+                backup(self.config, self.file)
+                for name in ("etc", "pki"):
+                    shutil.rmtree(f"{self.home}/{name}")
+
+            restore(self.file, False)
+
+            found = {name: os.stat(f"{self.home}/{name}").st_mode & 0o777 for name in modes}
+            self.assertEqual(found, modes, known)
+
+    def test_no_master(self) -> None:
+        """Where there is no master's key there is nothing to save: a wrong directory, no file."""
+        os.unlink(f"{self.home}/pki/master.pem")
+
+        error = self.assertRaises(WrongPlace, backup, self.config, self.file)
+
+        self.assertIn(f"{self.home}/pki/master.pem does not exist", str(error))
+        self.assertFalse(os.path.exists(self.file))
+
     def test_many(self) -> None:
         """Files go in one by one and come back in one reading: a thousand need no second copy."""
         for number in range(1000):
@@ -71,7 +111,7 @@ class BackupTests(SynchronousTestCase):
             path.unlink()
         restore(self.file, False)
 
-        self.assertEqual([files for files, _ in heard], list(range(1, 1003)))
+        self.assertEqual([files for files, _ in heard], list(range(1, 1004)))
         after = {path.name: path.read_bytes() for path in self.keys.iterdir()}
         self.assertEqual(after, before)
 

@@ -48,10 +48,9 @@ class Seats:
         removed = {m.key for m in self.membership.registers.values() if m.removed is not None}
         return removed | self.declared.dead()
 
-    async def declare_dead(self, member: Member, by: str) -> dict[str, Any]:
+    def plan_declare_dead(self, member: Member) -> dict[str, Any]:
         """
-        An operator has seen that a member is dead: it does not count for majorities until it is
-        back.
+        What L{declare_dead} will say.
 
         @raises DeniedError: it lives, as far as this node can see.
         """
@@ -62,10 +61,20 @@ class Seats:
                 f"{member.node} is linked to this node, so it is alive: stop it first, or take it "
                 f"out of the cluster with: saltwisted remove {member.node}"
             )
+        return {"dead": member.node, "unreached": []}
+
+    async def declare_dead(self, member: Member, by: str) -> dict[str, Any]:
+        """
+        An operator has seen that a member is dead: it does not count for majorities until it is
+        back.
+
+        @raises DeniedError: as for L{plan_declare_dead}.
+        """
+        plan = self.plan_declare_dead(member)
         await self.append(KIND, declared_body(member.key, True, by))
         self.log.warn("{by} has declared {node} dead", by=by, node=member.node)
         self.fire("salt/cluster/declared_dead", {"node": member.node, "by": by})
-        return {"dead": member.node, "unreached": list(await self.settled())}
+        return {**plan, "unreached": list(await self.settled())}
 
     def came_back(self) -> None:
         """

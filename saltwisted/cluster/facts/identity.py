@@ -92,14 +92,18 @@ class IdentityChange:
 
     async def prepare(self) -> dict[str, Any]:
         """What would happen, and the next key: the one of the last time, if that was not used."""
-        private, public, installed = self.files.next_identity()
-        if not private:
+        if not self.files.next_identity()[0]:
             private, public = await self.in_thread(self.generate)
             self.files.keep_next_identity(private, public, [])
+        return self.plan()
+
+    def plan(self) -> dict[str, Any]:
+        """What would happen, without a next key if none has been made."""
+        _, public, installed = self.files.next_identity()
         accepted, here = self.minions()
         return {
             "public": public.decode("ascii"),
-            "fingerprint": fingerprint(public, self.hash_type),
+            "fingerprint": fingerprint(public, self.hash_type) if public else "",
             "present": self.own()[1].decode("ascii"),
             "present_fingerprint": fingerprint(self.own()[1], self.hash_type),
             "minions": sorted(accepted),

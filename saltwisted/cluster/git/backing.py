@@ -38,6 +38,17 @@ class Backing:
         self._ground, self._sharing = ground, sharing
         ground.peers.answer(BACK_TO, self._asked)
 
+    def plan(self, shared: str, tips: Tips) -> dict[str, Any]:
+        """
+        What L{roll_back} will answer, without the nodes.
+
+        @raises RemoteError: none of that name.
+        """
+        copy = self._ground.copies().get(shared)
+        if copy is None:
+            raise RemoteError("GitError", "this remote is not configured here")
+        return {"changed": difference(shown(copy.state), tips), "nodes": {}}
+
     async def roll_back(self, shared: str, tips: Tips) -> Mapping[str, Any]:
         """
         Have all nodes serve earlier commits of a repository until something new is pushed; those of

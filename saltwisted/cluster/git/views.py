@@ -105,15 +105,20 @@ class GitViews:
         await self._views.written()
         return digest
 
-    async def roll_back(self, wanted: str) -> list[dict[str, Any]]:
-        """Of each repository that it has."""
+    async def roll_back(self, wanted: str, dry_run: bool = False) -> list[dict[str, Any]]:
+        """Of each repository that it has; with C{dry_run} only what would follow."""
         digest = await self.find(wanted)
         if not self._views.was_served(digest):
             raise DeniedError(f"generation {wanted!r}: this node has never served it")
         copies, rows = self._ground.copies(), []
         for shared, then in (self._views.content(digest) or {}).items():
             if shared in copies:
-                done = await self._backing.roll_back(shared, then["refs"])
+                refs = then["refs"]
+                done = (
+                    self._backing.plan(shared, refs)
+                    if dry_run
+                    else await self._backing.roll_back(shared, refs)
+                )
                 late = sorted(node for node, serves in done["nodes"].items() if not serves)
                 row = {"share": copies[shared].shown, "to": wanted, "changed": done["changed"]}
                 rows.append({**row, "late": late})

@@ -84,9 +84,14 @@ class MemberActs:
             raise DeniedError(f"{how} {name} (members: {known})")
         return found[0]
 
-    async def remove(self, name: str, by: str, compromised: bool) -> dict[str, Any]:
+    def _away(self, but: str = "") -> list[str]:
+        """The other members that have no link to this node now, without one key."""
+        linked = {link.node for link in self.peers.links()}
+        return [node for node in self.others() if node not in linked and node != but]
+
+    def plan_remove(self, name: str) -> dict[str, Any]:
         """
-        Remove a node for good: its link, its tokens and every secret that it holds end.
+        What L{remove} will do and say; C{unreached}: who is not linked now.
 
         @raises DeniedError: no such member, or it is this node.
         """
@@ -95,6 +100,21 @@ class MemberActs:
             raise DeniedError(
                 f"this node is {name}: use 'saltwisted leave' here, or remove it on another member"
             )
+        return {
+            "removed": member.node,
+            "key": member.key,
+            "unreached": self._away(member.node),
+            "cluster_secret": bool(self.admission.cluster_secret),
+        }
+
+    async def remove(self, name: str, by: str, compromised: bool) -> dict[str, Any]:
+        """
+        Remove a node for good: its link, its tokens and every secret that it holds end.
+
+        @raises DeniedError: as for L{plan_remove}.
+        """
+        plan = self.plan_remove(name)
+        member = self.find(name)
         for link in self.peers.links():
             if link.session.key == member.key:
                 link.tell(FAREWELL, b"")
@@ -112,18 +132,13 @@ class MemberActs:
             unreached = [node for node in self.others() if node not in linked]
         else:
             unreached = list(await self.settled())
-        return {
-            "removed": member.node,
-            "key": member.key,
-            "unreached": unreached,
-            "cluster_secret": bool(secret),
-        }
+        return {**plan, "unreached": unreached}
 
-    async def leave(self, by: str, force: bool = False) -> dict[str, Any]:
+    def plan_leave(self, force: bool = False) -> dict[str, Any]:
         """
-        End this node's membership; the others continue without it.
+        What L{leave} will do and say; C{unreached}: who is not linked now. What is only here is
+        known when the others have been asked to take it.
 
-        @param force: even if nobody can be told, and what is only here stays behind.
         @raises DeniedError: there is no other member, or none can be told.
         """
         if not self.others():
@@ -134,10 +149,25 @@ class MemberActs:
                 f"has, or learn that this node leaves. Start {' or '.join(self.others())} first, "
                 "or leave anyway with --force"
             )
+        return {
+            "left": self.card.state.cluster,
+            "unreached": self._away(),
+            "minions": int(self.status().get("minions") or 0),
+            "alone": 0,
+            "late": [],
+        }
+
+    async def leave(self, by: str, force: bool = False) -> dict[str, Any]:
+        """
+        End this node's membership; the others continue without it.
+
+        @param force: even if nobody can be told, and what is only here stays behind.
+        @raises DeniedError: as for L{plan_leave}.
+        """
+        plan = self.plan_leave(force)
         self.leaving = True
         self.admission.closed = "this member is leaving the cluster: join through another one"
         others = self.others()
-        minions = int(self.status().get("minions") or 0)
         alone, not_returned = await self.drain()
         # Whoever waits for what was done here hears that the others have it
         await self.settled()
@@ -165,32 +195,35 @@ class MemberActs:
                 "this node leaves, but could tell no other member. Run 'saltwisted remove' for "
                 "this node on one of them"
             )
-        return {
-            "left": self.card.state.cluster,
-            "unreached": unreached,
-            "minions": minions,
-            "alone": alone,
-            "late": not_returned,
-        }
+        return {**plan, "unreached": unreached, "alone": alone, "late": not_returned}
 
-    async def approve(self, name: str) -> dict[str, Any]:
+    def plan_approve(self, name: str) -> dict[str, Any]:
         """
-        Admit a suspended node.
+        What L{approve} will say.
 
-        @raises DeniedError: no such member.
+        @raises DeniedError: no such member, or it is admitted already.
         """
         member = self.find(name)
         if member.state == MEMBER:
             raise DeniedError(
                 f"there is nothing to approve: {member.node} is a full member already"
             )
-        await self.append("member", {"op": "approve", "key": member.key})
-        self.fire("salt/cluster/approve", {"node": member.node})
         return {"approved": member.node}
 
-    async def set_rights(self, name: str, rights: tuple[str, ...]) -> dict[str, Any]:
+    async def approve(self, name: str) -> dict[str, Any]:
         """
-        Set a member's rights to the roots; they decide who sends and who receives.
+        Admit a suspended node.
+
+        @raises DeniedError: as for L{plan_approve}.
+        """
+        plan = self.plan_approve(name)
+        await self.append("member", {"op": "approve", "key": self.find(name).key})
+        self.fire("salt/cluster/approve", {"node": plan["approved"]})
+        return plan
+
+    def plan_rights(self, name: str, rights: tuple[str, ...]) -> dict[str, Any]:
+        """
+        What L{set_rights} will say.
 
         @raises DeniedError: there is no such member, or nobody could write any more.
         """
@@ -198,12 +231,17 @@ class MemberActs:
         why_not = self.membership.why_not_rights(member, rights)
         if why_not:
             raise DeniedError(why_not)
+        return {"node": member.node, "rights": list(rights), "unreached": self._away()}
+
+    async def set_rights(self, name: str, rights: tuple[str, ...]) -> dict[str, Any]:
+        """
+        Set a member's rights to the roots; they decide who sends and who receives.
+
+        @raises DeniedError: as for L{plan_rights}.
+        """
+        plan, member = self.plan_rights(name, rights), self.find(name)
         if rights != member.rights:
             body = {"op": "rights", "key": member.key, "rights": list(rights)}
             await self.append("member", body)
             self.fire("salt/cluster/rights", {"node": member.node, "rights": list(rights)})
-        return {
-            "node": member.node,
-            "rights": list(rights),
-            "unreached": list(await self.settled()),
-        }
+        return {**plan, "unreached": list(await self.settled())}

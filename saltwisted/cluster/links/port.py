@@ -18,7 +18,7 @@ from twisted.logger import Logger
 
 from saltwisted.domain.replica.joining import Attempts
 from saltwisted.doors import PEER_STRANGER
-from saltwisted.errors import PortError
+from saltwisted.transports.listening import cannot_listen
 from saltwisted.transports.tls import AMP, JOIN, Acceptor, Badge, Doorway, Session, serve
 
 MAX_STRANGERS = PEER_STRANGER.memory_all // PEER_STRANGER.memory
@@ -101,6 +101,7 @@ class PeerPort:
         Listen.
 
         @raises PortError: the port is in use.
+        @raises ConfigError: there is no such address here, or we may not have the port.
         """
         try:
             self._listening = self._reactor.listenTCP(
@@ -109,9 +110,12 @@ class PeerPort:
                 interface=self._interface,
             )
         except CannotListenError as error:
-            raise PortError(
-                f"cannot listen for peers on {self._interface}:{self.port} (cluster_pool_port): "
-                f"{error.socketError}; is another node running?"
+            raise cannot_listen(
+                self._interface,
+                self.port,
+                error.socketError,
+                "cluster_pool_port: cannot listen for peers",
+                "is another node running?",
             ) from error
         self.port = self._listening.getHost().port
 

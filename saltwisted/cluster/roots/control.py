@@ -108,7 +108,7 @@ class RootControl:
             ("conflicts", ask.conflicts, (Argument("all", FLAG),)),
             ("show", ask.show, (path, Argument("version", TEXT))),
             ("resolve", self.resolve, (path, Argument("take", TEXT))),
-            ("rollback", self.rollback, (generation,)),
+            ("rollback", self.rollback, (generation, Argument("dry_run", FLAG))),
             ("approve", self.approve, ()),
             ("adopt", self.adopt, (Argument("how", one_of("accept", "restore")),)),
             ("scan", self.scan, ()),
@@ -194,21 +194,25 @@ class RootControl:
         return {"share": share.name, "path": os.fsdecode(path), "closed": count}
 
     async def rollback(self, call: Call) -> Any:
-        """Serve an earlier tree again, on all masters."""
+        """Serve an earlier tree again, on all masters; C{dry_run} changes nothing."""
+        dry = bool(call.args.get("dry_run"))
         name, wanted = str(call.args.get("generation") or ""), call.args.get("share")
         self._may_write()
         done: list[dict[str, Any]] = []
         problem: StoreError | None = None
         if wanted in (None, "", GIT):
             try:
-                return await self._commits().roll_back(name)
+                return await self._commits().roll_back(name, dry)
             except NotKept as error:
                 if wanted:
                     raise
                 problem = StoreError(str(error))
         for share in self._chosen.shares(call.args):
             try:
-                done.append(await share.orders.rollback(name, call.user))
+                orders = share.orders
+                done.append(
+                    await (orders.plan_rollback(name) if dry else orders.rollback(name, call.user))
+                )
             except StoreError as error:
                 problem = problem or error
         if not done:

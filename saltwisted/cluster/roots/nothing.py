@@ -41,7 +41,7 @@ class NoCommits:
         """@raises NotKept: always."""
         raise NotKept(f"generation {wanted!r}: git serves no files here")
 
-    async def roll_back(self, wanted: str) -> list[dict[str, Any]]:
+    async def roll_back(self, wanted: str, dry_run: bool = False) -> list[dict[str, Any]]:
         """@raises NotKept: always."""
         raise NotKept(f"generation {wanted!r}: git serves no files here")
 

@@ -88,15 +88,29 @@ class RootOrders:
         """
         return dict(await self._core.locked(self._rollback, name, user))
 
-    async def _rollback(self, name: str, user: str) -> dict[str, Any]:
+    async def plan_rollback(self, name: str) -> dict[str, Any]:
+        """
+        What L{rollback} will answer.
+
+        @raises StoreError: as for L{rollback}.
+        """
+        return dict((await self._core.locked(self._way_back, name))[1])
+
+    async def _way_back(self, name: str) -> tuple[dict[bytes, TreeEntry], dict[str, Any]]:
+        """What has to change, and what is said of it."""
         core, store = self._core, self._core.db
         change = await core.pool(store.history.find, name)
         wanted = await core.pool(store.history.way_back, change.number)
+        told = {"share": core.name, "to": name_of(change.digest), "changed": len(wanted)}
+        return wanted, told
+
+    async def _rollback(self, name: str, user: str) -> dict[str, Any]:
+        wanted, told = await self._way_back(name)
         if wanted:
-            note = f"rollback to {name_of(change.digest)}"
+            note = f"rollback to {told['to']}"
             self._sure(await self._commits.commit(wanted, approved=user, note=note))
             await self._writes.write()
-        return {"share": core.name, "to": name_of(change.digest), "changed": len(wanted)}
+        return told
 
     async def resolve(self, path: bytes, take: Dot[ReplicaId] | None, user: str) -> int:
         """Close the conflicts of a path, and make one of the lost versions visible if asked to."""

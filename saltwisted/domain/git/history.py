@@ -187,7 +187,7 @@ class BackWards:
 
     def put(self, remote: str, fetched: Mapping[str, Tip], earlier: Mapping[str, Tip]) -> int:
         """Serve other refs of a remote than what was fetched; returns how many differ."""
-        changed = len(_between(fetched, earlier))
+        changed = changes(fetched, earlier)
         self._remotes.pop(remote, None)
         if changed:
             self._remotes[remote] = (_commits(fetched), dict(earlier))
@@ -205,6 +205,11 @@ class BackWards:
             del self._remotes[remote]
             return None, True
         return known[1], False
+
+
+def changes(fetched: Mapping[str, Tip], earlier: Mapping[str, Tip]) -> int:
+    """In how many refs two states of a remote differ."""
+    return len(_between(fetched, earlier))
 
 
 def _commits(refs: Mapping[str, Tip]) -> dict[str, str]:

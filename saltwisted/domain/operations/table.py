@@ -190,7 +190,8 @@ class Operations:
             # A rule of rights may read the arguments, so that they are checked first
             given = checked(row.name, row.takes, bool(row.more), args)
             user = await row.right.judge(caller, given)
-            if row.record is not None:
+            # What only says what it would do changes nothing
+            if row.record is not None and not given.get("dry_run"):
                 self._recorded(user, in_words(row, given), caller)
             return await row.handler(
                 Call(

@@ -144,6 +144,10 @@ class PillarCompiler:
         """The top files of all environments, merged, with every target in them."""
         return self._top()[0]
 
+    def top_errors(self) -> list[str]:
+        """What keeps the top files from being read, a text each; nothing else is rendered."""
+        return self._top()[1]
+
     # -- pieces ------------------------------------------------------------------
 
     def _merge(self, older: Any, newer: Any) -> Any:

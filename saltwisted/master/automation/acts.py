@@ -8,7 +8,7 @@ own rights, as in stock.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred, succeed
@@ -32,6 +32,7 @@ CALLER_ENTRY = "saltwisted.worker.automation.work:serve_caller"
 CALLER_TIMEOUT = 300.0
 """Seconds that a function of the minion beside this master may take."""
 SHOWN = 500
+Parameters = Callable[[str, str], tuple[Sequence[str], bool] | None]
 
 
 def load_of(reaction: Reaction) -> dict[str, Any]:
@@ -44,6 +45,21 @@ def load_of(reaction: Reaction) -> dict[str, Any]:
         "ret": reaction.ret,
         "kwargs": dict(reaction.more),
     }
+
+
+def settled_by(parameters: Parameters, reaction: Reaction) -> Reaction:
+    """
+    A reaction, with its arguments in the form that its function takes.
+
+    @param parameters: of a runner or wheel function: L{Calls.parameters}.
+    @raises ReactionError: the function does not exist, or does not take such an argument.
+    """
+    if reaction.kind not in (RUNNER, WHEEL):
+        return reaction
+    found = parameters(reaction.kind, reaction.fun)
+    if found is None:
+        raise ReactionError(f"'{reaction.fun}' is not available")
+    return reaction.bound(*found)
 
 
 class Acts:
@@ -59,12 +75,7 @@ class Acts:
 
         @raises ReactionError: the function does not exist, or does not take such an argument.
         """
-        if reaction.kind not in (RUNNER, WHEEL):
-            return reaction
-        found = self._ctx.calls.parameters(reaction.kind, reaction.fun)
-        if found is None:
-            raise ReactionError(f"'{reaction.fun}' is not available")
-        return reaction.bound(*found)
+        return settled_by(self._ctx.calls.parameters, reaction)
 
     async def publish(
         self, load: Mapping[str, Any], jid: str, follow: bool, again: bool = False

@@ -4,7 +4,7 @@ Checks what is configured before an event arrives, and tries out what an event w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from twisted.logger import Logger
@@ -46,11 +46,7 @@ class Looking:
 
     async def look(self) -> None:
         """Check all SLS files; errors go to the log."""
-        wanted = [
-            (entry, sls, _sample_of(entry))
-            for entry in self._reactions.entries
-            for sls in entry.sls
-        ]
+        wanted = wanted_of(self._reactions.entries)
         self.findings = []
         if not wanted:
             return
@@ -69,29 +65,12 @@ class Looking:
             for finding in found
         )
         async for entry, finding in in_turns(self._clock, findings):
-            text = self._judged(finding)
+            text = judged(entry, finding, self._acts.settled)
             if text:
-                line = f", line {finding['line']}" if finding.get("line") else ""
-                text = f"reactor, {entry.tag}: {finding['sls']}{line}: {text}"
                 if text not in said:
                     self.log.error("{text}", text=text)
                 said[text] = None
         self.findings = list(said)
-
-    def _judged(self, finding: Mapping[str, Any]) -> str:
-        """What is wrong with one finding of a worker, or C{""}."""
-        if "problem" in finding:
-            return str(finding["problem"])
-        try:
-            if "chunk" in finding:
-                self._acts.settled(reaction_of(finding["chunk"]))
-            else:
-                kind, fun = finding["call"]
-                loose = dict.fromkeys(finding["names"])
-                self._acts.settled(Reaction(kind=kind, fun=fun, id="", sls="", loose=loose))
-        except ReactionError as error:
-            return str(error)
-        return ""
 
     async def trial(self, tag: str, data: Mapping[str, Any]) -> dict[str, Any]:
         """
@@ -123,6 +102,39 @@ class Looking:
                 continue
             found["reactions"].append({k: v for k, v in step.items() if k not in ("jid", "once")})
         return found
+
+
+def wanted_of(entries: Iterable[Entry]) -> list[tuple[Entry, str, dict[str, Any] | None]]:
+    """Each SLS of each entry, with a sample of its events if it has one."""
+    return [(entry, sls, _sample_of(entry)) for entry in entries for sls in entry.sls]
+
+
+def judged(
+    entry: Entry, finding: Mapping[str, Any], settled: Callable[[Reaction], Reaction]
+) -> str:
+    """
+    What is wrong with one finding of a worker, as a sentence, or C{""}.
+
+    @param settled: as L{Acts.settled}.
+    """
+    text = _wrong(finding, settled)
+    line = f", line {finding['line']}" if finding.get("line") else ""
+    return text and f"reactor, {entry.tag}: {finding['sls']}{line}: {text}"
+
+
+def _wrong(finding: Mapping[str, Any], settled: Callable[[Reaction], Reaction]) -> str:
+    if "problem" in finding:
+        return str(finding["problem"])
+    try:
+        if "chunk" in finding:
+            settled(reaction_of(finding["chunk"]))
+        else:
+            kind, fun = finding["call"]
+            loose = dict.fromkeys(finding["names"])
+            settled(Reaction(kind=kind, fun=fun, id="", sls="", loose=loose))
+    except ReactionError as error:
+        return str(error)
+    return ""
 
 
 def _sample_of(entry: Entry) -> dict[str, Any] | None:

@@ -126,6 +126,15 @@ class NodeFiles:
         files.write_atomic(path, key.pem, 0o400)
         return key
 
+    def check_key(self) -> None:
+        """
+        Whether the node's key can be used, if it has one.
+
+        @raises StoreError: it cannot.
+        """
+        if files.read_file(f"{self.folder}/{KEY}", _LIMIT):
+            self.key()
+
     def pending_token(self) -> tuple[str, bool]:
         """
         The token of a join that was asked for and is not done, or C{""}; and whether accepted

@@ -365,6 +365,10 @@ class PillarWorker:
             "details": compiled.details if request.get("details") else [],
         }
 
+    def top_errors(self, request: Mapping[str, Any]) -> list[str]:
+        """What keeps the top files from being read for a minion, a sentence each."""
+        return Compilation(self, request).compiler.top_errors()
+
     def top(self, request: Mapping[str, Any]) -> Any:
         """Answer C{"do": "top"}."""
         return Compilation(self, request).compiler.merged_top()

@@ -14,7 +14,7 @@ from typing import Any
 
 from saltwisted.config.load import Loaded, load
 from saltwisted.config.options import MasterConfig, MinionConfig
-from saltwisted.errors import ConfigError
+from saltwisted.errors import ConfigError, WrongPlace
 
 LOCAL_NAMES = (
     r"localhost.*|ip6-.*|127[.]\d|0\.0\.0\.0|::1.*|ipv6-.*|fe00::.*|fe02::.*|1.0.0.*.ip6.arpa"
@@ -23,10 +23,23 @@ LOCAL_NAMES = (
 
 
 class Disk:
-    """Files as they are."""
+    """
+    Files as they are.
+
+    @param beside: path to the text of files that are not there yet, and count as if they were.
+    @param passing: whether a file that this user may not read counts as one that is not there.
+    @ivar passed: the files that were passed over.
+    """
+
+    def __init__(self, beside: Mapping[str, str] | None = None, passing: bool = False) -> None:
+        self._beside = beside or {}
+        self._passing = passing
+        self.passed: list[str] = []
 
     def read(self, path: str) -> str | None:
         """The text of a file, or C{None}; what is not UTF-8 or not allowed is an error."""
+        if path in self._beside:
+            return self._beside[path]
         try:
             with open(path, encoding="utf-8") as stream:
                 return stream.read()
@@ -37,10 +50,24 @@ class Disk:
                 line = raw.read()[: error.start].count(b"\n") + 1
             raise ConfigError("not UTF-8 text", path, line) from None
         except OSError as error:
+            if self._passing and isinstance(error, PermissionError):
+                self.passed.append(path)
+                return None
             raise ConfigError(f"cannot be read: {error.strerror}", path) from None
 
     def glob(self, pattern: str) -> Sequence[str]:
         """Paths that match; hidden files only where the pattern says so."""
+        found = self._on_disk(pattern)
+        if not self._beside:
+            return found
+        from fnmatch import fnmatch
+
+        return [
+            *found,
+            *(one for one in self._beside if fnmatch(one, pattern) and one not in found),
+        ]
+
+    def _on_disk(self, pattern: str) -> Sequence[str]:
         if not any(sign in pattern for sign in "*?["):
             return [pattern] if os.path.lexists(pattern) else []
         head, tail = os.path.split(pattern)
@@ -59,6 +86,10 @@ class Disk:
         from glob import glob
 
         return glob(pattern)
+
+    def has_folder(self, path: str) -> bool:
+        """Whether there is such a directory, or will be."""
+        return os.path.isdir(path) or any(one.startswith(f"{path}/") for one in self._beside)
 
     def expand_user(self, path: str) -> str:
         """As the shell does."""
@@ -172,6 +203,7 @@ def load_from_disk(
     environ: Mapping[str, str] = os.environ,
     overrides: Mapping[str, Any] | None = None,
     guess_id: bool = True,
+    disk: Disk | None = None,
 ) -> Loaded:
     """
     Read C{config_dir/ROLE} and what it includes.
@@ -180,8 +212,16 @@ def load_from_disk(
     @param config_dir: from C{-c}/C{--config}; otherwise the environment or the usual places.
     @param overrides: options from a command line, over every file.
     @param guess_id: false for commands which need no id: guessing may ask DNS.
+    @param disk: where the files are; the real one if not given.
+    @raises WrongPlace: there is no directory of the name that was given.
     @raises ConfigError: with file and line.
     """
     if config_dir is not None:
         config_dir = os.path.abspath(os.path.expanduser(config_dir))
-    return load(role, Disk(), Machine(), config_dir, environ, overrides, guess_id)
+    disk = disk or Disk()
+    named = config_dir or environ.get("SALTWISTED_CONFIG_DIR")
+    if named and not disk.has_folder(named):
+        # All defaults would be another master: with keys in another place, or somebody else's
+        what = "is no directory" if os.path.exists(named) else "does not exist"
+        raise WrongPlace(f"the configuration directory {named} {what}")
+    return load(role, disk, Machine(), config_dir, environ, overrides, guess_id)
