@@ -158,6 +158,12 @@ class Fold(Protocol):
         C{dropped} is removed. There is nothing to do if nothing is deleted.
         """
 
+    def newest(self, body: Mapping[str, Any]) -> int:
+        """The stamp that an act must exceed to replace what it has seen here; 0: any will do."""
+
+    def foreseen(self, body: Mapping[str, Any], stream: Any) -> int:
+        """Up to which number an act says that it has seen a stream; 0 where acts do not say."""
+
 
 class ILog(Protocol):
     """
@@ -189,6 +195,12 @@ class ILog(Protocol):
         """
         Up to where tombstones may have been forgotten: a node that knows something, but less than
         this, was away for too long and has to join as a new node.
+        """
+
+    def aged(self) -> Mapping[Any, int]:
+        """
+        What has been known here for a day at least: only that may be ignored because another
+        member says so. Everything, where the log itself is that new.
         """
 
     def forget(self, ignored: Mapping[Any, int]) -> None:

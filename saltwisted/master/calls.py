@@ -38,6 +38,7 @@ from saltwisted.transports.deferreds import as_deferred, let_go
 ORCHESTRATION = "orchestration_jid"
 HIDDEN: ContextVar[bool] = ContextVar("hidden", default=False)
 """Whether what the present call is given and answers is stars to all but who calls."""
+NOT_SHOWN = "(the call is secret: what is logged of it is not shown)"
 Stream = Callable[[Any], Awaitable[None]]
 
 
@@ -199,14 +200,14 @@ class Calls(Functions):
         return {"jid": jid, "tag": tag}
 
     def _progress(self, tag: str, stream: Stream) -> Callable[[Any, str], Awaitable[None]]:
+        secret = HIDDEN.get()
+
         async def progress(data: Any, end: str) -> None:
             if end == "event":
                 await stream(data)
                 return
-            event = {
-                **(data if isinstance(data, dict) else {"data": data}),
-                "_stamp": self._stamp(),
-            }
+            found = data if isinstance(data, dict) else {"data": data}
+            event = {**(hide(found) if secret else found), "_stamp": self._stamp()}
             self._ground.bus.fire(f"{tag}/{end}", event)
             await stream({"tag": f"{tag}/{end}", "data": event})
 
@@ -339,7 +340,11 @@ class Calls(Functions):
         except (SaltwistedError, ValueError) as error:
             return str(error), False
         except Exception as error:
-            self.log.failure("{kind} {fun} failed", kind=kind, fun=fun)
+            if HIDDEN.get():
+                # The words of an error often are what the function was given
+                self.log.error("{kind} {fun} failed: {how}", kind=kind, fun=fun, how=NOT_SHOWN)
+            else:
+                self.log.failure("{kind} {fun} failed", kind=kind, fun=fun)
             text = traceback.format_exception_only(type(error), error)[-1].strip()
             return f"Exception occurred in {kind} {fun}: {text}", False
 

@@ -208,7 +208,7 @@ class Logins:
         if (
             found is None
             or not found.alive(self.tokens.now())
-            or found.epoch < self.tokens.epoch
+            or found.epoch != self.tokens.epoch
             or found.eauth not in self._config.external_auth
         ):
             return None

@@ -16,6 +16,7 @@ from typing import Any
 
 from attrs import define, field
 
+from saltwisted.domain.secrecy import hide, marked
 from saltwisted.master.context import Context
 from saltwisted.master.function_table import imported
 from saltwisted.parts import IFunctionModule
@@ -95,8 +96,16 @@ class Run:
     def publish(
         self, load: Mapping[str, Any], timeout: Any = None, gather_job_timeout: Any = None
     ) -> AsyncGenerator[dict[str, Any], None]:
-        """Publish a job in the caller's name, and follow it; see L{Dispatcher.run}."""
-        return self.ctx.dispatcher.run(load, self.user, timeout, gather_job_timeout, self.exact)
+        """
+        Publish a job in the caller's name, and follow it; see L{Dispatcher.run}. The job of a
+        secret run is secret.
+        """
+        return self.ctx.dispatcher.run(
+            self._marked(load), self.user, timeout, gather_job_timeout, self.exact
+        )
+
+    def _marked(self, load: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {**load, "kwargs": marked(load.get("kwargs"))} if self.secret else load
 
     def publish_rest(
         self,
@@ -109,7 +118,13 @@ class Run:
         """As L{publish}, of a job that may have been published; see L{Dispatcher.publish_rest}."""
         ctx, how = self.ctx, "rest" if goes_out else "none"
         return ctx.dispatcher.run(
-            load, self.user, timeout, gather_job_timeout, self.exact, publish=how, again=again
+            self._marked(load),
+            self.user,
+            timeout,
+            gather_job_timeout,
+            self.exact,
+            publish=how,
+            again=again,
         )
 
     def show_by(self, outputter: str) -> None:
@@ -126,7 +141,7 @@ class Run:
 
     async def complain(self, text: str) -> None:
         """An error for the caller's log, and for the master's own."""
-        self.ctx.log.error("{text}", text=text)
+        self.ctx.log.error("{text}", text=hide(text) if self.secret else text)
         await self.tell({"log": "error", "text": text})
 
 

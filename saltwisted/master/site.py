@@ -12,14 +12,16 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from inspect import Parameter, Signature
-from typing import Any
+from typing import Any, TypeVar
 
 from attrs import define, field, frozen
 from twisted.internet.defer import CancelledError, Deferred, DeferredLock
 from twisted.logger import Logger, LogLevel
 
 from saltwisted.config.options import MasterConfig
+from saltwisted.domain.secrecy import hide
 from saltwisted.errors import RemoteError
+from saltwisted.master.calls import HIDDEN, NOT_SHOWN
 from saltwisted.master.ground import Ground
 from saltwisted.master.processfiles import ProcessFiles
 from saltwisted.master.runner_table import Run
@@ -48,6 +50,7 @@ _KINDS = (
 SHOWN = 30
 """The level from which on the caller is shown a line of the log, as C{salt-run} does."""
 Tell = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
+T = TypeVar("T")
 Stamp = tuple[tuple[str, int, int, int], ...]
 
 
@@ -183,7 +186,7 @@ class SiteFunctions(Mapping[str, IFunctionModule]):
             async def told(op: str, args: Mapping[str, Any]) -> None:
                 nonlocal begun
                 if op == "begins":
-                    begun = str(args["path"])
+                    begun = given(args, "path", str)
 
             payload = {"do": "list", "kind": self._kind, "ours": [], "without": list(broken)}
             answer, why = await self._process(payload, told, EXECUTING)
@@ -263,6 +266,7 @@ class SiteFunctions(Mapping[str, IFunctionModule]):
                 f"{MOST} site functions already run: {name} was not started",
             )
         run = call if isinstance(call, Run) else None
+        secret = HIDDEN.get()
         tag = f"salt/{'run' if run else 'wheel'}/{call.jid}"
         payload = {
             **self._surroundings(call, tag),
@@ -282,9 +286,9 @@ class SiteFunctions(Mapping[str, IFunctionModule]):
             if op == "files":
                 return await self._read.answer(args.get("load"), lent)
             if op == "begins":
-                begun = str(args["path"])[:300]
+                begun = given(args, "path", str)[:300]
                 return None
-            return await self._told(name, tag, run, op, args)
+            return await self._told(name, tag, run, secret, op, args)
 
         limit = float(self._ground.config.site_function_timeout)
         self._running += 1
@@ -320,27 +324,37 @@ class SiteFunctions(Mapping[str, IFunctionModule]):
         }
 
     async def _told(
-        self, name: str, tag: str, run: Run | None, op: str, args: Mapping[str, Any]
+        self, name: str, tag: str, run: Run | None, secret: bool, op: str, args: Mapping[str, Any]
     ) -> None:
-        """What a process says while it runs."""
+        """
+        What a process says while it runs.
+
+        @param secret: whether nobody but the caller may hear it.
+        """
         if op == "progress":
-            if run is not None and args["end"] != "event":
-                await run.progress(args["data"], args["end"])
+            end, data = given(args, "end", str), args.get("data")
+            if run is not None and end != "event":
+                await run.progress(data, end)
             else:
-                self._ground.bus.fire(f"{tag}/{args['end']}", as_map(args["data"]))
+                data = as_map(data)
+                self._ground.bus.fire(f"{tag}/{end}", hide(data) if secret else data)
         elif op == "say":
+            text = given(args, "text", str)
             if run is not None:
-                await run.say(args["text"])
+                await run.say(text)
         elif op == "complain":
-            self.log.warn("{fun}: {text}", fun=name, text=args["text"][:2000])
+            text = given(args, "text", str)
+            shown = NOT_SHOWN if secret else text[:2000]
+            self.log.warn("{fun}: {text}", fun=name, text=shown)
             if run is not None:
-                await run.tell({"err": args["text"]})
+                await run.tell({"err": text})
         elif op == "log":
-            number = int(args["level"])
-            word, level = next((w, one) for least, w, one in LEVELS if number >= least)
-            self.log.emit(level, "{fun}: {text}", fun=name, text=args["message"])
+            number, text = given(args, "level", int), given(args, "message", str)
+            word, level = next((w, one) for least, w, one in LEVELS if max(0, number) >= least)
+            shown = NOT_SHOWN if secret else text
+            self.log.emit(level, "{fun}: {text}", fun=name, text=shown)
             if run is not None and number >= SHOWN:
-                await run.tell({"log": word, "text": args["message"]})
+                await run.tell({"log": word, "text": text})
         else:
             raise RemoteError("SaltInvocationError", f"a function has no operation {op}")
 
@@ -386,6 +400,18 @@ class SiteFunctions(Mapping[str, IFunctionModule]):
             if timer is not None and timer.active():
                 timer.cancel()
         return (found, "") if isinstance(found, dict) else (None, found)
+
+
+def given(args: Mapping[str, Any], name: str, kind: type[T]) -> T:
+    """
+    An argument of what a process says: a site's function can say anything.
+
+    @raises RemoteError: it is missing, or of another kind.
+    """
+    value = args.get(name)
+    if not isinstance(value, kind):
+        raise RemoteError("SaltInvocationError", f"{name} must be of the kind {kind.__name__}")
+    return value
 
 
 def has_extensions() -> bool:

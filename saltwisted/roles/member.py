@@ -40,7 +40,7 @@ from saltwisted.roles.clusterjobs import ClusterJobs
 from saltwisted.roles.clusterroots import ClusterRoots
 from saltwisted.roles.master import Master, Rows
 from saltwisted.roles.stores import Stores
-from saltwisted.stores.identity import new_pair, own_pair
+from saltwisted.stores.identity import is_pair, new_pair, own_pair
 from saltwisted.transports.deferreds import as_deferred
 from saltwisted.transports.localdoor import Doorway
 from saltwisted.wire.rsa import fingerprint
@@ -176,7 +176,8 @@ class Cluster:
             in_thread=stores.crypto_threads.run,
             append=facts.own.append,
             settled=facts.own.settled,
-            void_tokens=facts.tokens.void_body,
+            void_tokens=partial(facts.tokens.void_body, stores.entropy),
+            fits=partial(is_pair, config),
             adopt=self._lifecycle.change_identity,
             show=stores.identity.hand_over,
             minions=self._minions,

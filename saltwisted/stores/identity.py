@@ -126,6 +126,18 @@ def new_pair(config: MasterConfig) -> tuple[bytes, bytes]:
     return _generated(config, config.key_pass or None)
 
 
+def is_pair(config: MasterConfig, private: bytes, public: bytes) -> bool:
+    """
+    Whether a master with this configuration could use two files as its key; takes some
+    milliseconds.
+    """
+    try:
+        key = PrivateKey.from_pem(private, config.key_pass or None)
+        return key.public == PublicKey.from_pem(public)
+    except WireError:
+        return False
+
+
 def own_pair(pki_dir: str) -> tuple[bytes, bytes]:
     """
     The two files of the master's key.

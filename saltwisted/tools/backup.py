@@ -5,6 +5,9 @@ A backup is a compressed tar archive: C{manifest.json} first, then the files und
 paths. Databases are copied by SQLite's own backup, which copies one consistent state of each; other
 files are copied again if they change meanwhile. A restored state is a copy: stores of a cluster
 node notice that by themselves and begin a new incarnation.
+
+Root does both, in directories that belong to the daemon's user: L{saltwisted.worker.beneath}. A
+backup says itself where its files go, so whoever makes one decides what root writes.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from attrs import asdict, frozen
 from saltwisted import __version__
 from saltwisted.config.options import MasterConfig
 from saltwisted.errors import StoreError, WrongPlace
+from saltwisted.worker.beneath import parent, reading
 from saltwisted.worker.freshfile import fresh, fresh_link, private
 
 MANIFEST = "manifest.json"
@@ -38,9 +42,22 @@ LEVEL = 6
 SMALL = 256 * 1024
 """Bytes up to which a file is read at once, without a copy on the disk."""
 _SQLITE = b"SQLite format 3\0"
+MODES = 0o777
+"""What is kept of a file's mode: nothing of a master's needs the rights of its owner."""
 _SKIPPED = ("-wal", "-shm", "-journal")
 _ROOM = "saltwisted-reserve"
 """A file that only keeps room on the disk."""
+SYSTEM = frozenset(
+    f"{above}/{name}"
+    for above, names in {
+        "/etc": "cron.d cron.daily cron.hourly init.d pam.d profile.d ssh sudoers.d systemd",
+        "/usr": "bin lib lib64 libexec local sbin share",
+        "/var": "cache lib log mail run spool tmp www",
+        "/run": "lock systemd user",
+    }.items()
+    for name in names.split()
+)
+"""Directories below the first level in which there is more than a master."""
 _PASSING = frozenset(("proc", "sock", "run"))
 
 
@@ -157,7 +174,7 @@ def backup(
             ) as body:
                 for folder in folders(config):
                     for path in walk(folder, without):
-                        entry = add(body, path, scratch)
+                        entry = add(body, folder, path, scratch)
                         if entry is not None:
                             entries.append(entry)
                             size += entry.size
@@ -198,29 +215,43 @@ def _assemble(stream: IO[bytes], manifest: Mapping[str, Any], body: IO[bytes]) -
     shutil.copyfileobj(body, stream, 1 << 20)
 
 
-def add(archive: tarfile.TarFile, path: str, scratch: str) -> BackupFile | None:
-    """Put one file into an archive; C{None} for what is gone, or is neither file nor link."""
+def add(archive: tarfile.TarFile, top: str, path: str, scratch: str) -> BackupFile | None:
+    """
+    Put one file into an archive; C{None} for what is gone, or is neither file nor link.
+
+    @param top: a directory above, which is found as its path says; below it no link is followed.
+    """
     try:
-        info = os.lstat(path)
-    except FileNotFoundError:
+        with parent(top, path) as (folder, name):
+            return _add(archive, folder, name, path, scratch)
+    except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def _add(
+    archive: tarfile.TarFile, folder: int, name: str, path: str, scratch: str
+) -> BackupFile | None:
+    info = os.stat(name, dir_fd=folder, follow_symlinks=False)
     member = tarfile.TarInfo(path.lstrip("/"))
-    member.mode, member.uid, member.gid = stat.S_IMODE(info.st_mode), info.st_uid, info.st_gid
+    member.mode, member.uid, member.gid = info.st_mode & MODES, info.st_uid, info.st_gid
     member.mtime = int(info.st_mtime)
     if stat.S_ISLNK(info.st_mode):
-        member.type, member.linkname = tarfile.SYMTYPE, os.readlink(path)
+        member.type, member.linkname = tarfile.SYMTYPE, os.readlink(name, dir_fd=folder)
         archive.addfile(member)
         return _entry(path, member, "link", member.linkname)
-    if not stat.S_ISREG(info.st_mode):
+    source = reading(name, folder)
+    if source is None:
         return None
-    data = small_copy(path, info.st_size)
-    if data is not None:
-        member.size = len(data)
-        archive.addfile(member, io.BytesIO(data))
-        return _entry(path, member, "file", hashlib.sha256(data).hexdigest())
-    copy = stable_copy(path, scratch)
-    if copy is None:
-        return None
+    with source:
+        # Of the file that is read, whatever lay there a moment ago
+        info = os.fstat(source.fileno())
+        member.mode, member.uid, member.gid = info.st_mode & MODES, info.st_uid, info.st_gid
+        data = small_copy(source)
+        if data is not None:
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+            return _entry(path, member, "file", hashlib.sha256(data).hexdigest())
+        copy = stable_copy(source, path, scratch)
     with open(copy, "rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
         member.size = stream.tell()
@@ -241,40 +272,41 @@ def _entry(path: str, member: tarfile.TarInfo, kind: str, digest: str) -> Backup
     )
 
 
-def small_copy(path: str, size: int) -> bytes | None:
+def small_copy(source: IO[bytes]) -> bytes | None:
     """One state of a small file, C{None} for all that wants L{stable_copy}."""
-    if size > SMALL:
+    before = os.fstat(source.fileno())
+    if before.st_size > SMALL:
         return None
-    with suppress(OSError), open(path, "rb") as stream:
-        before = os.fstat(stream.fileno())
-        data = stream.read(SMALL + 1)
-        after = os.fstat(stream.fileno())
-        same = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
-        if same and len(data) == after.st_size and not data.startswith(_SQLITE):
-            return data
-    return None
+    data = source.read(SMALL + 1)
+    after = os.fstat(source.fileno())
+    same = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
+    return data if same and len(data) == after.st_size and not data.startswith(_SQLITE) else None
 
 
-def stable_copy(path: str, scratch: str) -> str | None:
+def stable_copy(source: IO[bytes], path: str, scratch: str) -> str:
     """
-    A copy of one state of a file, though somebody may be writing it; C{None} when it is gone.
+    A copy of one state of a file, though somebody may be writing it.
 
+    @param path: where it lies, for a database: SQLite finds its journals beside it.
     @raises StoreError: it changed at every try, or it is a damaged database.
     """
     copy = os.path.join(scratch, "copy")
-    try:
-        with open(path, "rb") as stream:
-            if stream.read(len(_SQLITE)) == _SQLITE:
-                copy_database(path, copy)
-                return copy
-        for _ in range(TRIES):
-            before = os.stat(path)
-            shutil.copyfile(path, copy)
-            after = os.stat(path)
-            if (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns):
-                return copy
-    except FileNotFoundError:
-        return None
+    source.seek(0)
+    if source.read(len(_SQLITE)) == _SQLITE:
+        opened = os.fstat(source.fileno())
+        copy_database(path, copy)
+        there = os.stat(path)
+        if (opened.st_dev, opened.st_ino) != (there.st_dev, there.st_ino):
+            raise StoreError("was replaced while it was copied", path)
+        return copy
+    for _ in range(TRIES):
+        before = os.fstat(source.fileno())
+        source.seek(0)
+        with open(copy, "wb") as target:
+            shutil.copyfileobj(source, target, 1 << 20)
+        after = os.fstat(source.fileno())
+        if (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns):
+            return copy
     raise StoreError("keeps changing while it is copied", path)
 
 
@@ -340,16 +372,36 @@ def restore(source: str, dry_run: bool) -> tuple[dict[str, Any], list[Change]]:
             with tarfile.open(fileobj=raw, mode="r:gz") as archive:
                 manifest = read_manifest(archive, source)
                 entries = {one["path"]: one for one in manifest["entries"]}
+                check_folders(manifest["folders"], source)
                 check(archive, entries, manifest["folders"], source)
                 without = str(manifest.get("without") or "")
                 changes = list(compare(entries, manifest["folders"], without))
             if not dry_run:
                 raw.seek(0)
                 with tarfile.open(fileobj=raw, mode="r:gz") as archive:
-                    write(archive, entries, changes, known_folders(manifest))
+                    known = known_folders(manifest)
+                    write(archive, entries, manifest["folders"], changes, known)
     except (OSError, tarfile.TarError, EOFError) as error:
         raise StoreError(str(error), source) from error
     return manifest, changes
+
+
+def check_folders(folders: Any, source: str) -> None:
+    """
+    What a restore may empty and fill: no directory of the system.
+
+    @raises StoreError: a directory is none that a master has for itself.
+    """
+    for folder in folders if isinstance(folders, list) else [None]:
+        if (
+            not isinstance(folder, str)
+            or os.path.normpath(folder) != folder
+            or not folder.startswith("/")
+            or folder.startswith("//")
+        ):
+            raise StoreError(f"names a directory that is none: {folder!r}", source)
+        if folder.count("/") < 2 or folder in SYSTEM:
+            raise StoreError(f"would replace all that is in {folder}", source)
 
 
 def check(
@@ -408,18 +460,29 @@ def compare(
             continue
         if entry["kind"] == "link":
             same = stat.S_ISLNK(info.st_mode) and os.readlink(path) == entry["digest"]
-        elif not stat.S_ISREG(info.st_mode):
-            same = False
         else:
-            with open(path, "rb") as stream:
-                same = _digest(stream) == entry["digest"]
-            same = same and stat.S_IMODE(info.st_mode) == entry["mode"]
+            same = _is_same(path, entry, _top(path, folders))
         if not same:
             yield Change(what="changed", path=path)
     for folder in folders:
         for path in walk(folder, without):
             if path not in entries:
                 yield Change(what="removed", path=path)
+
+
+def _is_same(path: str, entry: Mapping[str, Any], top: str) -> bool:
+    """Whether a file has the contents and the mode that were saved; one behind a link has not."""
+    try:
+        with parent(top, path) as (folder, name):
+            found = reading(name, folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    if found is None:
+        return False
+    with found:
+        mode = stat.S_IMODE(os.fstat(found.fileno()).st_mode)
+        wanted, digest = int(entry["mode"]) & MODES, str(entry["digest"])
+        return mode == wanted and _digest(found) == digest
 
 
 def known_folders(manifest: Mapping[str, Any]) -> dict[str, tuple[int, int, int]]:
@@ -441,7 +504,7 @@ def known_folders(manifest: Mapping[str, Any]) -> dict[str, tuple[int, int, int]
     given = manifest.get("directories")
     for path, about in given.items() if isinstance(given, dict) else ():
         mode, uid, gid = (int(number) for number in about)
-        found[str(path)] = (mode & 0o7777, uid, gid)
+        found[str(path)] = (mode & MODES, uid, gid)
     return found
 
 
@@ -462,29 +525,53 @@ def make_folders(
 def write(
     archive: tarfile.TarFile,
     entries: Mapping[str, Mapping[str, Any]],
+    folders: list[str],
     changes: list[Change],
     known: Mapping[str, tuple[int, int, int]],
 ) -> None:
-    """Make the changes, in the archive's order; every file is whole at any moment."""
+    """
+    Make the changes, in the archive's order; every file is whole at any moment.
+
+    Below the directories of the backup no link is followed: what was a directory becomes one again.
+    """
     wanted = {change.path for change in changes if change.what != "removed"}
     for member in archive:
         path = "/" + member.name
         if path not in wanted:
             continue
         entry = entries[path]
-        make_folders(os.path.dirname(path), entry, known)
-        if entry["kind"] == "link":
-            fresh_link(path, entry["digest"])
-            continue
-        stream = archive.extractfile(member)
-        assert stream is not None  # checked before the first write
         owner = (entry["uid"], entry["gid"]) if os.geteuid() == 0 else None
-        with fresh(path, entry["mode"], owner) as target:
-            shutil.copyfileobj(stream, target)
-            # a journal beside it belongs to the database that is being replaced
-            for suffix in _SKIPPED:
-                with suppress(FileNotFoundError):
-                    os.unlink(path + suffix)
+
+        def made(folder: int, path: str, entry: Mapping[str, Any] = entry) -> None:
+            mode, uid, gid = known.get(path, (0o700, entry["uid"], entry["gid"]))
+            if os.geteuid() == 0:
+                os.fchown(folder, uid, gid)
+            os.fchmod(folder, mode)
+
+        top = _top(path, folders)
+        make_folders(top, entry, known)
+        with parent(top, path, made) as (folder, name):
+            if entry["kind"] == "link":
+                fresh_link(name, entry["digest"], folder)
+                continue
+            stream = archive.extractfile(member)
+            assert stream is not None  # checked before the first write
+            with fresh(name, entry["mode"] & MODES, owner, folder=folder) as target:
+                shutil.copyfileobj(stream, target)
+                # a journal beside it belongs to the database that is being replaced
+                for suffix in _SKIPPED:
+                    with suppress(FileNotFoundError):
+                        os.unlink(name + suffix, dir_fd=folder)
     for change in changes:
         if change.what == "removed":
-            os.unlink(change.path)
+            # A link that has become a directory again is gone, with what lay behind it
+            with (
+                suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError),
+                parent(_top(change.path, folders), change.path) as (folder, name),
+            ):
+                os.unlink(name, dir_fd=folder)
+
+
+def _top(path: str, folders: list[str]) -> str:
+    """The directory of the backup in which a path lies."""
+    return next(folder for folder in folders if path.startswith(f"{folder}/"))

@@ -35,6 +35,7 @@ from saltwisted.tools.places import Places
 from saltwisted.tools.ports import listener
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 from saltwisted.wire.rsa import PrivateKey
+from saltwisted.worker.beneath import reading
 from saltwisted.worker.control import ControlClient
 from saltwisted.worker.freshfile import fresh
 from saltwisted.worker.process.configio import Machine, load_from_disk
@@ -212,20 +213,48 @@ def read_keys(pki_dir: str) -> dict[tuple[str, str], str]:
     """Every minion key below a C{pki_dir}, with its digest; links and hidden files are none."""
     found: dict[tuple[str, str], str] = {}
     for folder in KEY_FOLDERS:
-        for name, path in _files(os.path.join(pki_dir, folder)):
-            with open(path, "rb") as stream:
-                found[folder, name] = hashlib.sha256(stream.read().strip()).hexdigest()
+        for name, data in _files(os.path.join(pki_dir, folder)):
+            found[folder, name] = hashlib.sha256(data.strip()).hexdigest()
     return found
 
 
-def _files(folder: str) -> Iterator[tuple[str, str]]:
+def _files(folder: str) -> Iterator[tuple[str, bytes]]:
+    """
+    Names and contents of the files in a directory, sorted; links and hidden files are none.
+
+    The directory may be a service's user's own, who must not have root read and hand on what only
+    root may: a link in its place counts only if root, or who runs this, put it there.
+    """
     try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        here = _open_folder(folder)
     except OSError:
         return
-    for entry in entries:
-        if entry.is_file(follow_symlinks=False) and not entry.name.startswith("."):
-            yield entry.name, entry.path
+    try:
+        for name in sorted(os.listdir(here)):
+            if name.startswith("."):
+                continue
+            stream = reading(name, here)
+            if stream is not None:
+                with stream:
+                    yield name, stream.read()
+    finally:
+        os.close(here)
+
+
+def _open_folder(path: str) -> int:
+    """@raises OSError: there is no such directory, or it is somebody else's link."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    try:
+        return os.open(path, flags | os.O_NOFOLLOW)
+    except OSError:
+        link = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if os.fstat(link).st_uid not in (0, os.geteuid()):
+            raise NotADirectoryError(path)
+        target = os.path.join(os.path.dirname(path), os.readlink("", dir_fd=link))
+        return os.open(target, flags)
+    finally:
+        os.close(link)
 
 
 def _has_user(name: str) -> bool:
@@ -389,8 +418,13 @@ class Writer:
         owner = self.owner
         if owner is not None and group_only:
             owner = (0, owner[1])
-        with fresh(path, mode, owner) as stream:
-            stream.write(data)
+        # The directory may be the service's own already
+        folder = _open_folder(os.path.dirname(path))
+        try:
+            with fresh(os.path.basename(path), mode, owner, folder=folder) as stream:
+                stream.write(data)
+        finally:
+            os.close(folder)
         self.written.append(path)
 
 
@@ -521,12 +555,11 @@ def copy_pki(source: str, target: str, config: MasterConfig, writer: Writer) -> 
         if os.path.isdir(os.path.join(source, folder)):
             writer.folder(os.path.join(target, folder))
         there = dict(_files(os.path.join(source, folder)))
-        for name, path in there.items():
-            with open(path, "rb") as stream:
-                writer.file(os.path.join(target, folder, name), stream.read())
-        for name, path in _files(os.path.join(target, folder)):
+        for name, data in there.items():
+            writer.file(os.path.join(target, folder, name), data)
+        for name, _ in _files(os.path.join(target, folder)):
             if name not in there:
-                os.unlink(path)
+                os.unlink(os.path.join(target, folder, name))
 
 
 def copy_cache(source: str, target: str, writer: Writer) -> int:
@@ -545,17 +578,16 @@ def copy_cache(source: str, target: str, writer: Writer) -> int:
         count += 1
 
     for bank in BANKS:
-        for name, path in _files(os.path.join(source, bank)):
+        for name, data in _files(os.path.join(source, bank)):
             if name.endswith(".p"):
-                with open(path, "rb") as stream:
-                    put(bank, name[:-2], stream.read())
+                put(bank, name[:-2], data)
     with suppress(OSError):
         for minion_id in sorted(os.listdir(os.path.join(source, "minions"))):
             folder = os.path.join(source, "minions", minion_id)
-            data = _unpacked(os.path.join(folder, "data.p"))
+            known = _unpacked(os.path.join(folder, "data.p"))
             for bank in ("grains", "pillar"):
-                if isinstance(data, Mapping) and data.get(bank):
-                    put(bank, minion_id, pack_bin(data[bank]))
+                if isinstance(known, Mapping) and known.get(bank):
+                    put(bank, minion_id, pack_bin(known[bank]))
             mine = _unpacked(os.path.join(folder, "mine.p"))
             if isinstance(mine, Mapping) and mine:
                 put("mine", minion_id, pack_bin(mine))
@@ -714,6 +746,7 @@ def undo(record: dict[str, Any], places: Places, service: str) -> tuple[Return, 
     daemons.stop_ours(places)
     back = returned(record, places)
     stock = record["stock"]["pki_dir"]
+    ours = {folder: dict(_files(os.path.join(places.pki, folder))) for folder in KEY_FOLDERS}
     try:
         for change in back.changes:
             path = os.path.join(stock, change.folder, change.minion_id)
@@ -726,8 +759,9 @@ def undo(record: dict[str, Any], places: Places, service: str) -> tuple[Return, 
             if not os.path.isdir(folder):
                 os.mkdir(folder, 0o700)
                 os.chown(folder, owner.st_uid, owner.st_gid)
-            with open(os.path.join(places.pki, change.folder, change.minion_id), "rb") as key:
-                data = key.read()
+            data = ours[change.folder].get(change.minion_id)
+            if data is None:
+                raise StoreError("is gone", os.path.join(change.folder, change.minion_id))
             # The directory may be a service's: it must not lead root astray
             with fresh(path, 0o644, (owner.st_uid, owner.st_gid)) as stream:
                 stream.write(data)

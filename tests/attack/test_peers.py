@@ -549,7 +549,7 @@ class JoinTests(PeerPortTestCase):
 
         async def play() -> None:
             token = self.a.token()
-            self.a.append("token", self.a.tokens.void_body())
+            self.a.append("token", self.a.tokens.void_body(os.urandom))
 
             value = await joiner(token).ask(self.a.address, enter_as("b"))
 

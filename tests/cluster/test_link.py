@@ -17,10 +17,10 @@ from twisted.internet.protocol import Protocol
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger, LogLevel, formatEvent
 from twisted.protocols import amp
-from twisted.trial.unittest import TestCase
+from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from saltwisted.cluster.links import link, peers
-from saltwisted.cluster.links.peers import Peers
+from saltwisted.cluster.links.peers import Peers, split_address
 from saltwisted.domain.replica.certificates import NodeKey
 from saltwisted.errors import RemoteError, RequestTimeout, TransportClosed
 from saltwisted.transports import turns
@@ -47,6 +47,17 @@ class Pair(TestCase):
         ends = self.a.link("b"), self.b.link("a")
         await until(lambda: all(end.bulk.transport for end in ends), "the bulk connection")
         return ends
+
+
+class AddressTests(SynchronousTestCase):
+    """Addresses, which members say."""
+
+    def test_T_PEER_8_ports(self) -> None:
+        """T-PEER-8: a port that is none is the usual one, whatever digits it is written in."""
+        self.assertEqual(split_address("a:4521", 4520), ("a", 4521))
+        for port in ("\u00b2", "\u0664\u0665", "9" * 200, "0", "-1", "x", ""):
+            for address in (f"a:{port}", f"[a]:{port}"):
+                self.assertEqual(split_address(address, 4520), ("a", 4520), address)
 
 
 class LogTests(Pair):

@@ -30,6 +30,7 @@ from saltwisted.domain.replica.effects import (
     Send,
     SendState,
     TooFarBehind,
+    TooManyStreams,
 )
 from saltwisted.domain.replica.entry import Entry, Stream, sized
 from saltwisted.domain.replica.fold import Folds
@@ -42,6 +43,7 @@ from saltwisted.domain.replica.setback import (
     MOST_RENEWALS,
 )
 from saltwisted.domain.replica.ship import (
+    MOST_UNKNOWN,
     Shipper,
 )
 from saltwisted.domain.replica.words import (
@@ -688,6 +690,98 @@ class ShipTests(SynchronousTestCase):
         self.world.pass_time(40)
 
         self.assertEqual(b.book.forgotten(), a.book.knowledge())
+
+    def test_T_PEER_8_forgetting(self) -> None:
+        """
+        T-PEER-8: a member that says that it has forgotten even the newest deletions is not
+        followed, so that who was away for a moment is not too old afterwards.
+        """
+        a, b, c = self.net("abc")
+        for other in "bc":
+            self.world.link("a", other)
+        a.accept("m1")
+        self.world.run()
+        old = dict(a.book.knowledge())
+        self.patch(a.book, "aged", lambda: old)
+        self.world.cut("a", "c")
+        a.accept("m2")
+        self.world.run()
+        b.book.raise_forgotten(b.book.knowledge())
+
+        self.world.pass_time(40)
+        self.world.link("a", "c")
+
+        self.assertEqual(a.book.forgotten(), {})
+        self.same(a, c)
+        self.assertEqual(a.count(TooFarBehind) + c.count(TooFarBehind), 0)
+        b.book._forgotten = old
+        self.world.pass_time(40)
+        self.assertEqual(a.book.forgotten(), old, "what is old enough is ignored")
+
+    def test_T_PEER_8_own_stream(self) -> None:
+        """T-PEER-8: nobody puts entries under the numbers that a node is to use itself."""
+        a, _ = self.net("ab")
+        self.world.link("a", "b")
+        a.accept("m1")
+        self.world.run()
+        stream = a.book.stream
+        forged = Entry(stream, 2, 1, KIND, pack_bin(a.keys.act("accept", "evil", PUB)))
+        real = Entry(Stream("x", "1" * 16), 1, 1, KIND, pack_bin(a.keys.act("accept", "x", PUB)))
+
+        for _ in range(MOST_RENEWALS + 2):
+            # It is believed no more that this node was set back
+            a.machine._set_back._believed["b"] = MOST_RENEWALS
+            effects = a.machine.received("b", encode(Entries([forged])), self.world.now)
+            self.assertFalse([e for e in effects if isinstance(e, Merge | Send)])
+        both = a.machine.received("b", encode(Entries([real, forged])), self.world.now)
+
+        self.assertEqual([e.entries for e in both if isinstance(e, Merge)], [[real]])
+        a.do(both)
+        a.accept("m2")
+        self.assertEqual({r.minion_id for r in a.keys.registers.values()}, {"m1", "m2", "x"})
+        self.assertEqual(a.book.knowledge()[stream], 2)
+
+    def test_T_PEER_8_streams(self) -> None:
+        """
+        T-PEER-8: who names thousands of streams of which nobody has heard is refused, whether it
+        only names them, brings entries of them, or a state; others are served as before.
+        """
+        many = {Stream("x", f"{number:016x}"): 1 for number in range(MOST_UNKNOWN + 2)}
+        body = pack_bin(KeySet().act("accept", "x", PUB))
+        brought = [Entry(stream, 1, 1, KIND, body) for stream in many]
+        for said in (
+            [Hello(many, {}, {})],
+            [Known(dict(list(many.items())[at : at + 900])) for at in range(0, len(many), 900)],
+            [Entries(brought[at : at + 900]) for at in range(0, len(many), 900)],
+        ):
+            a, b, _ = self.net("abc")
+            self.world.link("a", "b")
+            self.world.link("a", "c")
+            b.accept("m1")
+            self.world.run()
+            for message in said:
+                a.do(a.machine.received("c", encode(message), self.world.now))
+
+            self.assertEqual(a.count(TooManyStreams), 1, said[0])
+            self.assertLessEqual(len(a.book.knowledge()), MOST_UNKNOWN + 2)
+            self.assertEqual(a.machine.peers.linked(), ["b"])
+            self.assertEqual(a.machine.received("c", encode(said[0]), self.world.now), [])
+            b.accept("m2")
+            self.world.run()
+            self.assertEqual({r.minion_id for r in a.keys.registers.values()} - {"x"}, {"m1", "m2"})
+
+    def test_T_PEER_8_a_new_node_takes_all(self) -> None:
+        """T-PEER-8: a node that knows nothing takes however many streams its cluster has."""
+        (a,) = self.net("a")
+        self.world.nodes["b"] = b = Node(self.world, "b")
+        many = {Stream("x", f"{number:016x}"): 1 for number in range(MOST_UNKNOWN + 2)}
+        b.book.learn(many)
+        b.book.raise_floor(many)
+
+        self.world.link("a", "b")
+        self.world.pass_time(1)
+
+        self.assertEqual(a.book.knowledge(), b.book.knowledge())
 
     def test_lost_messages(self) -> None:
         """Even where a message is lost on a link that lives, the next digest brings it."""

@@ -80,7 +80,7 @@ class MinionTokenTests(SynchronousTestCase):
         self.apply({"op": "revoke", "id": revoked.id})
         self.assertFalse(self.proven(revoked))
         self.assertTrue(self.proven(void))
-        self.apply(self.tokens.void_body())
+        self.apply(self.tokens.void_body(os.urandom))
         self.assertFalse(self.proven(void))
         self.assertFalse(self.tokens.proven_by_minion("0" * 32, "", "a", "b", "c", "d", NOW))
 

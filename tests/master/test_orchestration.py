@@ -4,18 +4,25 @@ Orchestrations in the master: what their processes may ask, and what becomes of 
 
 from __future__ import annotations
 
+import os
 from typing import Any
+from unittest.mock import MagicMock
 
 from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.domain.orchestration.sealing import Seals
+from saltwisted.domain.orchestration.words import read_run
 from saltwisted.errors import RemoteError, TakenOver
 from saltwisted.master.control import without_steps
 from saltwisted.master.orchestration import running
+from saltwisted.master.orchestration.kept import KeptOrchestrations
 from saltwisted.master.orchestration.operations import OrchestrationOperations
 from saltwisted.master.seams import LoneOrchestrations, Seams
+from saltwisted.wire.msgpack import pack_bin
 from saltwisted.worker.states import pauses
 from tests.master.rig import FakeChild, Rig, RigMinion
+from tests.wire.recorded import key
 
 FINE = {"state_|-it_|-it_|-nop": {"result": True, "changes": {}, "__id__": "it"}}
 BAD = {"state_|-it_|-it_|-nop": {"result": False, "changes": {}, "__id__": "it"}}
@@ -457,6 +464,87 @@ class OrchestrationTests(SynchronousTestCase):
         self.assertIn("seen", repr(self.rig.events))
         self.finish(FINE)
         self.successResultOf(d)
+
+    def test_T_LOG_1_run_of_a_secret_step(self) -> None:
+        """
+        T-LOG-1: a run that a secret step begins is secret as a whole: its record, its jobs, its
+        runners, and what it does when another node goes on with it.
+        """
+        canary = "canary-5d"
+        RigMinion(self.rig, "web1").accepted()
+        d = self.begin()
+        outer, jid = self.child, self.child.payload["jid"]
+        asked = self.ask(
+            "runner",
+            orchestration=jid,
+            no_log=True,
+            fun="state.orch",
+            arg=["inner"],
+            kwarg={"pillar": {"pw": canary}},
+        )
+        inner, child = self.child.payload["jid"], self.child
+        self.assertTrue(child.payload["secret"])
+        self.assertFalse(outer.payload["secret"])
+        self.successResultOf(child.ask("run_begin", chunks=[], pillar=""))
+        job = {"tgt": "web1", "fun": "test.arg", "arg": [canary], "jid": "20260101000000000009"}
+        running = self.ask("run", orchestration=inner, **job)
+        self.successResultOf(self.ask("runner", orchestration=inner, fun="test.arg", arg=[canary]))
+        self.successResultOf(self.ask("wheel", orchestration=inner, fun="no.such", arg=[canary]))
+
+        (published,) = self.rig.published_jobs()
+        self.assertEqual(published["metadata"], {"no_log": True})
+        self.assertNotIn(canary, repr(self.rig.events))
+        (run,) = (call[2] for call in self.rig.kept.calls if call[0] == "run_begin")
+        self.assertTrue(run["secret"])
+        child.end("was ended by SIGKILL")
+        outer.end("was ended by SIGKILL")
+        running.cancel()
+        self.failureResultOf(running, CancelledError)
+        self.successResultOf(asked)
+        self.successResultOf(d)
+        d = Deferred.fromCoroutine(self.rig.orchestrating.resume(inner, run, {}, {}))
+        self.assertTrue(self.child.payload["secret"])
+        self.finish(FINE)
+        self.successResultOf(d)
+        self.assertNotIn(canary, repr(self.rig.events))
+
+    def test_T_LOG_1_record_of_a_secret_run(self) -> None:
+        """T-LOG-1: the options of a secret run are sealed in its record, and opened to go on."""
+        lines: list[Any] = []
+        seals = Seals(lambda: key("master"), os.urandom)
+
+        class Records:
+            """Takes the first line."""
+
+            async def begin(self, jid: str, term: int, line: Any, holds: Any) -> Any:
+                lines.append(pack_bin(line))
+                return MagicMock(lines=lines)
+
+        kept = KeptOrchestrations(
+            self.rig.clock,
+            "a",
+            MagicMock(),
+            Records(),  # type: ignore[arg-type]
+            lambda: 1.0,
+            MagicMock(),
+            lambda: "on",
+            lambda: 30.0,
+            seals=seals,
+        )
+        kept._successor.may_begin = lambda jid: succeed(None)  # type: ignore[method-assign]
+        options = {"arg": ["x"], "kwarg": {"pillar": {"pw": "canary"}, "__pub_jid": "7"}}
+        run = {"chunks": [{"no_log": True, "name": "canary"}], "options": options, "secret": True}
+        self.successResultOf(Deferred.fromCoroutine(kept.run_begin("1", run)))
+
+        self.assertNotIn("canary", repr(lines))
+        found = read_run("1", lines)
+        self.assertEqual(found.name, "7")
+        going = MagicMock()
+        kept.serve(going)
+        _ = kept._resume(found, {})
+        about = going.resume.call_args[0][1]
+        self.assertEqual({name: about["options"][name] for name in options}, options)
+        self.assertEqual(about["chunks"], run["chunks"])
 
     def test_unheard(self) -> None:
         """

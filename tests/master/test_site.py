@@ -8,13 +8,15 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 from attrs import evolve
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.logger import formatEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.master import runner_table
-from saltwisted.master.calls import Calls
+from saltwisted.master.calls import HIDDEN, Calls
 from saltwisted.master.site import EXECUTING, MOST, SiteFunctions
 from tests.master.rig import FakeChild, FakeChildren, Rig
 
@@ -149,6 +151,52 @@ class SiteTests(SynchronousTestCase):
         self.assertTrue(any(tag.endswith("/event") for tag in self.rig.tags()))
         _ = child.ask("answer", value=None, retcode=7)
         self.assertEqual(self.result(call), (None, False))
+
+    def test_T_LOG_1_secret(self) -> None:
+        """
+        T-LOG-1: what a function of a secret step logs, writes, fires and raises is in no log and
+        in no event; whoever called it has it.
+        """
+        canary, logged = "canary-9b", []
+        observer = logged.append
+        globalLogPublisher.addObserver(observer)
+        self.addCleanup(globalLogPublisher.removeObserver, observer)
+
+        for secret in (True, False):
+            HIDDEN.set(secret)
+            call = self.known() if secret else self.call("deploy.web")
+            HIDDEN.set(False)
+            child = self.child("call")
+            _ = child.ask("complain", text=canary)
+            _ = child.ask("log", level=40, message=canary)
+            _ = child.ask("progress", data={"pw": canary}, end="x")
+            _ = child.ask("answer", error=f"Traceback: {canary}")
+            found = self.successResultOf(call)
+            self.assertIn(canary, found["return"])
+            texts = [formatEvent(event) for event in logged]
+            for where in (texts, self.rig.events):
+                self.assertEqual(canary not in repr(where), secret, where)
+            self.assertIn(canary, repr(self.told))
+
+    def test_T_LOG_1_ours_fails(self) -> None:
+        """T-LOG-1: of an error in our runner that a secret step calls no words are logged."""
+        HIDDEN.set(True)
+        self.addCleanup(HIDDEN.set, False)
+        logged: list[Any] = []
+        globalLogPublisher.addObserver(logged.append)
+        self.addCleanup(globalLogPublisher.removeObserver, logged.append)
+
+        async def broken(run: Any, word: str) -> None:
+            raise KeyError(word)
+
+        table = {"broken": MagicMock(FUNCTIONS={"it": broken})}
+        calls = Calls(self.rig.ctx, self.rig.ctx.dispatcher.new_jid, MagicMock(), [table])
+        self.ctx = evolve(self.rig.ctx, calls=calls)
+        found = self.successResultOf(self.call("broken.it", "canary-4f"))
+
+        self.assertIn("canary-4f", found["return"])
+        self.assertIn("secret", " ".join(str(formatEvent(event)) for event in logged))
+        self.assertNotIn("canary-4f", repr(logged))
 
     def test_foreign_question(self) -> None:
         """A process may not ask the master for anything else on its socket."""

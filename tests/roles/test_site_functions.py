@@ -4,7 +4,9 @@ Runners and wheel functions of a site's own in real processes.
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -61,6 +63,32 @@ def forks():
 
 def fails():
     raise salt.exceptions.CommandExecutionError("the reason")
+
+def stays(path):
+    if os.fork() == 0:
+        os.setsid()
+        with open(path, "w") as file:
+            file.write(str(os.getpid()))
+        while True:
+            os.write(1, b"z" * 999 + b"\\n")
+    while not os.path.exists(path):
+        pass
+    print("before")
+    return "stays"
+
+def deceives():
+    told = []
+    for op, args in [
+        ("log", {}), ("log", {"level": "x", "message": "m"}), ("say", {}), ("say", {"text": 5}),
+        ("complain", {"text": 5}), ("progress", {}), ("progress", {"end": 5}), ("begins", {}),
+        ("begins", {"path": []}), ("no_such", {}),
+    ]:
+        try:
+            told.append(__jid_event__._client.call(op, **args))
+        except Exception as error:
+            told.append(error.name)
+    __jid_event__._client.call("log", level=-5, message="m")
+    return told
 
 def changes():
     os.environ.clear()
@@ -246,6 +274,22 @@ class ProcessTests(TestCase):
     async def test_forks(self) -> None:
         """Of two processes that come back from a function, one answers."""
         self.assertEqual(await self.call("mysite.forks"), "parent")
+
+    @awaited
+    async def test_T_SITE_1_stays(self) -> None:
+        """T-SITE-1: a child that a function leaves behind, and that writes on, holds up nobody."""
+        path = self.base / "pid"
+        try:
+            self.assertEqual(await self.call("mysite.stays", str(path)), "stays")
+        finally:
+            os.kill(int(path.read_text()), signal.SIGKILL)
+
+        self.assertIn("before", "".join(item.get("say", "") for item in self.told))
+
+    @awaited
+    async def test_T_SITE_1_deceives(self) -> None:
+        """T-SITE-1: what a function tells its master by itself is refused if it makes no sense."""
+        self.assertEqual(await self.call("mysite.deceives"), ["SaltInvocationError"] * 10)
 
     @awaited
     async def test_changes(self) -> None:

@@ -663,6 +663,60 @@ class ReplicaLogTests(TestCase):
 
         return self.run_async(run())
 
+    def test_T_PEER_9_foreseen(self) -> Deferred[Any]:
+        """
+        T-PEER-9: a member that claims to have seen what this node will write does not make a key
+        irrevocable: the revocation is written under an incarnation that nobody foresaw, and all
+        that was written before stays.
+        """
+
+        async def run() -> None:
+            log = self.opened()
+            told: list[Entry] = []
+            log.on_entries(lambda entries, source: told.extend(entries))
+            await self.accept(log, "m2")
+            first = log.stream
+            body = dict(self.keys.act("accept", "m1", PUB))
+            body["seen"] = [[*first, (1 << 62) - 1]]
+            await log.merge([self.far(1, body)], "far")
+            self.assertEqual(self.word("m1"), "accepted")
+            late = self.accept(log, "m3")
+
+            await log.append(KIND, self.keys.act("delete", "m1", PUB))
+            await late
+
+            self.assertEqual(self.word("m1"), "")
+            self.assertNotEqual(log.stream, first)
+            self.assertEqual(log.knowledge(), {first: 2, log.stream: 1, FAR: 1})
+            self.assertEqual(
+                [entry.dot for entry in told if entry.stream != FAR],
+                [(first, 1), (first, 2), (log.stream, 1)],
+            )
+            self.assertTrue(log.digests())
+            second = log.stream
+            log = await self._again(log)
+            self.assertEqual(log.stream, second)
+            self.assertEqual([self.word(i) for i in ("m1", "m2", "m3")], ["", *["accepted"] * 2])
+
+        return self.run_async(run())
+
+    def test_T_PEER_8_aged(self) -> Deferred[Any]:
+        """T-PEER-8: what may be ignored for others is what was known at the last but one mark."""
+
+        async def run() -> None:
+            log = self.opened()
+            await self.accept(log, "m1")
+            self.assertEqual(log.aged(), log.knowledge(), "a new log may follow the others")
+            await log.mark()
+            known = log.knowledge()
+            await self.accept(log, "m2")
+            await log.mark()
+            await self.accept(log, "m3")
+
+            self.assertEqual(log.aged(), known)
+
+        return self.run_async(run())
+
     def test_newer_schema(self) -> None:
         """A file of a newer version is refused with a word, and left alone."""
         db = sqlite3.connect(self.path)

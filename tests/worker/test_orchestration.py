@@ -107,6 +107,19 @@ class WorkTests(SynchronousTestCase):
         self.assertEqual(self.steps("step_begin"), [0, 1, 2, 3, 3])
         self.assertEqual(self.steps("step_end"), [0, 1, 2, 3])
 
+    def test_T_LOG_1_secret_run(self) -> None:
+        """
+        T-LOG-1: all steps of a run that a secret step began are secret: what its master is told of
+        them, and what they come to, has stars.
+        """
+        answer = self.run_it(secret=True)
+
+        self.assertEqual([one["result"] for one in answer.values()], [True] * 4)
+        self.assertEqual(self.marked(), ["one", "two", "three"])
+        self.assertEqual([chunk["no_log"] for chunk in self.begun()["chunks"]], [True] * 4)
+        ends = [args["result"] for op, args in self.master.told if op == "step_end"]
+        self.assertNotIn("echo", repr([ends, answer]))
+
     def test_not_run(self) -> None:
         """Steps that are not run since others failed have an end, and no beginning."""
         answer = self.run_it(kwarg={"pillar": {"code": 3}})

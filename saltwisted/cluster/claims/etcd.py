@@ -43,6 +43,8 @@ from saltwisted.domain.claims.words import Receipt
 from saltwisted.domain.targeting.globs import globbed
 from saltwisted.errors import RemoteError, TransportClosed, WireError
 
+LOWER = 3
+"""Looks one after the other, in all of which etcd has a lower revision than before."""
 FAILURES = (RemoteError, TransportClosed, WireError)
 NEW_LEASE = 3600.0
 """Seconds after which what ended hangs on another lease."""
@@ -140,6 +142,7 @@ class EtcdCourt:
         self._mine: dict[str, _Mine] = {}
         self._asking: set[str] = set()
         self._strays: dict[str, int] = {}
+        self._lower = 0
         self._receivers: list[Callable[[str, str], None]] = []
         self._problem = f"{OPTION}: no answer yet"
 
@@ -420,6 +423,7 @@ class EtcdCourt:
             terms[key] = _Term(decode_record(row.value), row.written, row.lease)
         opened = {self._names.key_of("open", row.key) for row in done.found[1]}
         self._problem = ""
+        self._is_set_back(done.revision)
         if done.revision >= self._seen.revision:
             before, self._seen = self._seen, _Seen(done.revision, terms, opened)
             for key, term in terms.items():
@@ -428,6 +432,24 @@ class EtcdCourt:
                     for receiver in self._receivers:
                         receiver(key, term.record.at_node)
         return done
+
+    def _is_set_back(self, revision: int) -> None:
+        """
+        Its numbers only grow, unless it is another etcd now, or one that was restored; or it said a
+        number that it never had. Whoever went on with the greater one would see nothing any more.
+        """
+        # A few looks, for one may overtake another on its way
+        self._lower = self._lower + 1 if revision < self._seen.revision else 0
+        if self._lower > LOWER:
+            self.log.error(
+                "{option}: etcd has the revision {now}, and had {before}: it was set back, or is "
+                "another one. What was done before may be done again",
+                option=OPTION,
+                now=revision,
+                before=self._seen.revision,
+            )
+            self._lower = 0
+            self._seen, self._revisions = _Seen(), Revisions()
 
     async def _drop_strays(self) -> None:
         """What etcd gave us, and we have not heard: an answer was lost."""

@@ -36,6 +36,7 @@ class IdentityChange:
     @ivar generate: C{generate()}: a new pair, PEM; it may take seconds, so it runs in a thread.
     @ivar append: C{append(kind, body)} of the fact log.
     @ivar settled: C{settled()}: the members that have not confirmed what was appended.
+    @ivar fits: C{fits(private, public)}: whether this node could begin with that pair.
     @ivar adopt: C{adopt(private, public)}: writes the key, and restarts with it.
     @ivar show: C{show(handovers)}: what our minions are told about earlier keys.
     @ivar minions: C{minions()}: the accepted ids, and those of them that are connected here.
@@ -50,6 +51,7 @@ class IdentityChange:
     append: Callable[[str, Mapping[str, Any]], Awaitable[Any]]
     settled: Callable[[], Awaitable[Sequence[str]]]
     void_tokens: Callable[[], Mapping[str, Any]]
+    fits: Callable[[bytes, bytes], bool] = field(repr=False)
     adopt: Callable[[bytes, bytes], None] = field(repr=False)
     show: Callable[[Sequence[tuple[str, bytes]]], None]
     minions: Callable[[], tuple[Sequence[str], Sequence[str]]]
@@ -59,6 +61,7 @@ class IdentityChange:
     log: Logger = field(factory=Logger)
     _changing: bool = False
     _ends: bool = False
+    _refused: Identity | None = None
 
     def follow(self) -> None:
         """
@@ -66,11 +69,22 @@ class IdentityChange:
         another one than this node's it starts again, once.
         """
         current = self._current()
-        if current is None or self._changing or self._ends:
+        if current is None or self._changing or self._ends or current == self._refused:
+            return
+        if self.own()[1].split() == current.public.split():
+            self.show(current.handovers)
+            return
+        if not self.fits(current.private, current.public):
+            # It would replace the key that this node has, and then the node could not begin
+            self._refused = current
+            self.log.error(
+                "the cluster's new identity key cannot be used: its private half does not belong "
+                "to {finger}, or cannot be opened with key_pass. This node keeps its key. If no "
+                "operator changed the identity, a member is malicious",
+                finger=fingerprint(current.public, self.hash_type),
+            )
             return
         self.show(current.handovers)
-        if self.own()[1].split() == current.public.split():
-            return
         self._ends = True
         self.log.warn(
             "the cluster has a new identity key: {finger}",

@@ -121,7 +121,7 @@ class MemberActs:
                 link.close("it was removed", polite=True)
         body = {"op": "remove", "key": member.key, "by": by, "left": False}
         await self.append("member", body)
-        await self.append("token", self.tokens.void_body())
+        await self.append("token", self.tokens.void_body(self.secrets_care.entropy))
         secret = self.admission.cluster_secret
         if secret and not self.secrets.is_banned(secret):
             await self.append("secret", ban_body(secret))

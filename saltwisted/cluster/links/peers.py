@@ -9,6 +9,7 @@ named: all addresses come from the membership, which only members write (T-PEER-
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -35,6 +36,7 @@ from saltwisted.transports.tls import AMP, BULK, Badge, Dialler, Doorway, Sessio
 PATIENCE = 10.0
 """Seconds without a link after which the higher name dials, too: the lower may be unable to."""
 CONNECT_TIME = 5.0
+_PORT = re.compile("[0-9]{1,5}")
 REPLACED = "there is another connection"
 """Why one of two links to the same member ends: nothing is lost by it."""
 
@@ -51,7 +53,7 @@ def split_address(address: str, default: int) -> tuple[str, int]:
         host, _, port = text.partition(":")
     else:
         host, port = text, ""
-    return host, int(port) if port.isdigit() and 0 < int(port) < 65536 else default
+    return host, int(port) if _PORT.fullmatch(port) and 0 < int(port) < 65536 else default
 
 
 def join_address(host: str, port: int) -> str:

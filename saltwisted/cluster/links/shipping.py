@@ -32,6 +32,7 @@ from saltwisted.domain.replica.effects import (
     Send,
     SendState,
     TooFarBehind,
+    TooManyStreams,
 )
 from saltwisted.domain.replica.entry import Entry
 from saltwisted.domain.replica.ship import (
@@ -293,6 +294,15 @@ class Shipping:
             peer=effect.peer,
         )
 
+    def _too_many_streams(self, effect: TooManyStreams) -> None:
+        self.log.error(
+            "{log}: {peer} names thousands of incarnations of nodes of which nobody has heard: "
+            "nothing is exchanged with it until it links again. If the disk of {peer} is sound, "
+            "{peer} is malicious: run 'saltwisted remove --compromised {peer}'",
+            log=self._log.name,
+            peer=effect.peer,
+        )
+
     def _differs(self, effect: Differs) -> None:
         self.log.error(
             "{log}: {peer} knows the same entries but has different {kind}: a disk or a program "
@@ -318,6 +328,7 @@ class Shipping:
         TooFarBehind: _refused,
         Differs: _differs,
         Doubted: _doubted,
+        TooManyStreams: _too_many_streams,
     }
 
     # -- waiting

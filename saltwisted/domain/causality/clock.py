@@ -5,8 +5,10 @@ Facts, jobs and versions of files have stamps of the same kind.
 
 A stamp is one integer: 48 bits of milliseconds since 1970 and 16 bits of count (the node's id,
 which is sent with it, breaks ties). Stamps decide only between acts that did not know of each
-other; knowledge, and never a clock, says which act had seen which. So no stamp is ever refused or
-altered: a clock that is far off only wins or loses ties.
+other; knowledge, and never a clock, says which act had seen which. So a clock that is far off only
+wins or loses ties: whoever has seen an act gives his own a later stamp. That there always is a
+later one, stamps more than a century ahead (L{latest_stamp}) are not applied; no others are refused
+or altered.
 
 After Kulkarni and others, "Logical Physical Clocks" (2014), with a bound on how far others may push
 the clock.
@@ -22,6 +24,9 @@ COUNT_BITS = 16
 MAX_AHEAD_SECONDS = 600
 """A stamp more than this far ahead of a node's own time does not advance that node's clock."""
 
+CENTURY = 100 * 365.25 * 86400
+WRITTEN = 1_700_000_000.0
+"""A moment before this program was written: no right clock says less."""
 _AHEAD = (MAX_AHEAD_SECONDS * 1000) << COUNT_BITS
 _LARGEST = (1 << 64) - 1
 
@@ -29,6 +34,14 @@ _LARGEST = (1 << 64) - 1
 def stamp_at(now: float) -> int:
     """The smallest stamp of a moment, in seconds since 1970."""
     return min(max(0, int(now * 1000)) << COUNT_BITS, _LARGEST)
+
+
+def latest_stamp(now: float) -> int:
+    """
+    Later stamps are not applied: a century from now, so that a clock may be wrong by decades. A
+    clock that says a time before this was written counts as one that says L{WRITTEN}.
+    """
+    return stamp_at(max(now, WRITTEN) + CENTURY)
 
 
 def stamp_seconds(stamp: int) -> float:

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -32,6 +33,8 @@ from attrs import define, field, frozen
 
 from saltwisted.domain.claims.words import Occasion
 
+_NUMBER = re.compile("[0-9]{1,18}")
+"""Other digits than these are none to L{int}, and more of them are no number of ours."""
 WINDOW = 10.0
 """Seconds within which a copy comes to another node."""
 LATE = 75.0
@@ -406,6 +409,6 @@ def _key(alike: str, number: str) -> str:
 def number_of(key: str) -> tuple[str, int | None]:
     """The event without its number, and the number of the instance; C{None} for any other key."""
     parts = key.split("/")
-    if len(parts) == 3 and parts[0] == "event" and parts[2].isdigit():
+    if len(parts) == 3 and parts[0] == "event" and _NUMBER.fullmatch(parts[2]):
         return parts[1], int(parts[2])
     return key, None

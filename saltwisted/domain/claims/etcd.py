@@ -197,6 +197,9 @@ def decode_record(data: bytes) -> Record:
     for name, value in fields.items():
         if isinstance(value, bool) or not isinstance(value, _TYPES.get(name, (str,))):
             raise WireError(f"a value with a {name} that makes no sense")
+        # Numbers that no clock and no etcd has: to reckon with them fails
+        if not isinstance(value, (str, type(None))) and not abs(value) < 1 << 63:
+            raise WireError(f"a value with a {name} that makes no sense")
     return record
 
 

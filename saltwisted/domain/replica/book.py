@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from saltwisted.domain.causality.clock import HybridClock
+from saltwisted.domain.causality.clock import HybridClock, latest_stamp
 from saltwisted.domain.causality.knowledge import joined
 from saltwisted.domain.replica.entry import Entry, Stream, pack_fields
 from saltwisted.domain.replica.fold import Fact, Folds
@@ -41,6 +41,7 @@ class Book:
         self._floor: dict[Stream, int] = {}
         self._forgotten: dict[Stream, int] = {}
         self._taken: dict[Stream, int] = {}
+        self._left: dict[Stream, int] = {}
 
     def load(
         self,
@@ -67,8 +68,8 @@ class Book:
                 self.clock.observe(entry.stamp, now)
                 yield entry
 
-        self.folds.apply_facts(facts)
-        self.folds.apply(noted())
+        self.differing(facts, now)
+        self.folds.apply(self._sane(noted(), now))
 
     # -- what arises here
 
@@ -80,7 +81,10 @@ class Book:
         @raises TypeError: the body is not plain data.
         """
         packed = pack_fields(body)
-        entry = Entry(self.stream, self.last + 1, stamp or self.clock.tick(now), kind, packed)
+        if not stamp:
+            # Whoever has seen an act may replace it, whatever clock has stamped that
+            stamp = max(self.clock.tick(now), self.folds.fold(kind).newest(body) + 1)
+        entry = Entry(self.stream, self.last + 1, stamp, kind, packed)
         self.last = entry.number
         self.folds.apply([entry])
         return entry
@@ -101,7 +105,7 @@ class Book:
         advance(self._known, entries)
         for entry in entries:
             self.clock.observe(entry.stamp, now)
-        self.folds.apply(entries)
+        self.folds.apply(self._sane(entries, now))
 
     def merged_facts(
         self, facts: Sequence[tuple[str, Fact]], knowledge: Knowledge | None, now: float
@@ -112,9 +116,19 @@ class Book:
         self.partial = knowledge is None
         for _, fact in facts:
             self.clock.observe(fact.stamp, now)
-        self.folds.apply_facts(facts)
+        self.differing(facts, now)
         if knowledge is not None:
             self.learn(knowledge)
+
+    def differing(self, facts: Iterable[tuple[str, Fact]], now: float) -> None:
+        """Facts are on disk, of this node's past or of a peer that knows the same."""
+        latest = latest_stamp(now)
+        self.folds.apply_facts(row for row in facts if row[1].stamp <= latest)
+
+    def _sane(self, entries: Iterable[Entry], now: float) -> Iterable[Entry]:
+        """Those that an act of this node could still replace."""
+        latest = latest_stamp(now)
+        return (entry for entry in entries if entry.stamp <= latest)
 
     def learn(self, knowledge: Knowledge) -> None:
         """
@@ -136,6 +150,15 @@ class Book:
         self.stream = Stream(self.node, incarnation)
         self.last = 0
         self.proven = 0
+
+    def leave(self, incarnation: str) -> None:
+        """Append under a new incarnation from now on; what was appended stands."""
+        self._left[self.stream] = self.last
+        self.begin(incarnation)
+
+    def has_left(self, stream: Stream) -> bool:
+        """Whether a stream of this life was left as it was."""
+        return stream in self._left
 
     def renew(self, incarnation: str) -> tuple[Stream, int]:
         """
@@ -185,10 +208,18 @@ class Book:
         """How far tombstones may be gone."""
         return self._forgotten
 
+    def aged(self) -> Knowledge:
+        """What may be ignored because another member says so: whoever keeps days says less."""
+        return self._known
+
     @property
     def settled(self) -> bool:
         """Whether folds and knowledge say the same."""
-        return not self.partial and self._known.get(self.stream, 0) == self.last
+        return (
+            not self.partial
+            and self._known.get(self.stream, 0) == self.last
+            and all(self._known.get(stream, 0) >= last for stream, last in self._left.items())
+        )
 
     def digests(self) -> Mapping[str, bytes]:
         """The digest of each kind, where folds and knowledge fit together."""

@@ -33,6 +33,9 @@ class LogView(Protocol):
     def digests(self) -> Mapping[str, bytes]:
         """Empty while own entries are not on disk: then they do not fit the knowledge."""
 
+    def aged(self) -> Knowledge:
+        """What has been known here for a day at least, or everything if this log is that new."""
+
     def buckets(self, kind: str) -> bytes: ...
     def dump_buckets(self, kind: str, buckets: Container[int]) -> Sequence[Fact]: ...
 
@@ -122,6 +125,13 @@ class TooFarBehind:
 
 
 @frozen
+class TooManyStreams:
+    """The peer names more streams than a cluster has: nothing is exchanged with it."""
+
+    peer: str
+
+
+@frozen
 class Doubted:
     """
     The peer claims too often that it knows more of us than we do: the claim is no longer believed.
@@ -150,6 +160,7 @@ Effect = (
     | Renew
     | Forget
     | TooFarBehind
+    | TooManyStreams
     | Differs
     | Doubted
 )

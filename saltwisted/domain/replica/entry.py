@@ -24,6 +24,9 @@ from saltwisted.wire.msgpack import pack_bin, unpack_bin
 MAX_KIND = 32
 MAX_NODE = 255
 MAX_NUMBER = (1 << 62) - 1
+MAX_STEP = 1 << 33
+"""By how much one fact may raise a counter. No member misses more acts than that, and to reach
+L{MAX_NUMBER} would take 2**29 facts."""
 OVERHEAD = 48
 """Bytes that an entry costs beside its body, roughly."""
 
@@ -168,6 +171,19 @@ def decode_stream(node: Any, incarnation: Any) -> Stream:
 def is_number(value: Any) -> bool:
     """Whether a value from the wire can be an entry's number, or none yet (0)."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_NUMBER
+
+
+def counted(value: int, known: int) -> int:
+    """
+    A counter from the wire, of which C{known} is the greatest known value. One act raises it by
+    one, and a member may have missed many; but whoever raised it at once to the greatest number
+    that there is would end all counting.
+
+    @raises WireError: it is more than L{MAX_STEP} above that.
+    """
+    if value > known + MAX_STEP:
+        raise WireError("counter")
+    return value
 
 
 def finite(value: Any) -> float:

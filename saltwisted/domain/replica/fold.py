@@ -112,6 +112,14 @@ class Registers(Generic[State]):
         """Whether a register is part of the digest; not so for what each node forgets in time."""
         return True
 
+    def newest(self, body: Mapping[str, Any]) -> int:
+        """The stamp that an act must exceed to replace what it has seen here; 0: any will do."""
+        return 0
+
+    def foreseen(self, body: Mapping[str, Any], stream: Stream) -> int:
+        """Up to which number an act says that it has seen a stream; 0 where acts do not say."""
+        return 0
+
     # -- Fold
 
     def apply(self, body: Mapping[str, Any], stamp: int, origin: Dot[Stream]) -> Sequence[str]:

@@ -48,6 +48,7 @@ MAX_PUB = 64 * 1024
 _PUB_KEPT = 2048
 """Bytes of a key whose name is kept; one of 8192 bits has 1100."""
 
+_HEX = frozenset("0123456789abcdef")
 Seen = Mapping[Stream, int]
 
 
@@ -186,8 +187,11 @@ class KeySet(Registers[KeyRegister]):
     def key_of(self, body: Mapping[str, Any]) -> str:
         """By key and id."""
         minion_id, finger = body["id"], body["fp"]
-        if not valid_minion_id(minion_id) or not isinstance(finger, str) or len(finger) > 128:
+        if not valid_minion_id(minion_id) or not isinstance(finger, str):
             raise WireError("key-id")
+        if not 0 < len(finger) <= 128 or not _HEX.issuperset(finger):
+            # It is the first part of a register's name
+            raise WireError("key-finger")
         return register_key(minion_id, finger)
 
     def join(
@@ -273,6 +277,23 @@ class KeySet(Registers[KeyRegister]):
             # Of one register the second act would have to have seen the first
             raise WireError("key-acts")
         return acts
+
+    def foreseen(self, body: Mapping[str, Any], stream: Stream) -> int:
+        """
+        How far a revocation says that it has seen a stream: one that this very stream is about to
+        contain would count for nothing if somebody had claimed to have seen it before it was there.
+        """
+        acts = body["acts"] if body["act"] == MANY else [body]
+        return max(
+            (
+                number
+                for act in acts
+                if act["act"] in REVOCATIONS
+                for node, incarnation, number in act["seen"]
+                if (node, incarnation) == stream
+            ),
+            default=0,
+        )
 
     def forget(self, key: str) -> None:
         """Drop a tombstone."""

@@ -105,7 +105,7 @@ class LoginTokens(Registers[Login]):
 
     def ended(self, now: float, epoch: int, ours: Callable[[str], bool]) -> list[str]:
         """
-        The digests of tokens that are no longer valid: expired, or from before a removal.
+        The digests of tokens that are not valid: expired, or of another epoch than this.
 
         @param ours: whether this node may delete the tokens of a node.
         """
@@ -113,7 +113,7 @@ class LoginTokens(Registers[Login]):
             key
             for key, state in self.registers.items()
             if state.token is not None
-            and (now > state.token.expire + LINGER or state.token.epoch < epoch)
+            and (now > state.token.expire + LINGER or state.token.epoch != epoch)
             and ours(state.place[1].source.node)
         ]
 

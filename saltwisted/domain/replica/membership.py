@@ -148,6 +148,13 @@ class Membership(Registers[Member]):
             )
         raise WireError("member-op")
 
+    def newest(self, body: Mapping[str, Any]) -> int:
+        """That of the rights, or of what the node says about itself, which it replaces."""
+        state = self.registers.get(self.key_of(body))
+        places = {"rights": "rights_at", "about": "about_at"}
+        place: Place | None = getattr(state, places.get(body["op"], ""), None)
+        return 0 if place is None else place[0]
+
     def facts(self, key: str, state: Member) -> Iterable[Fact]:
         """One fact for each thing that is known."""
         if state.added is not None:

@@ -18,7 +18,7 @@ from attrs import frozen
 
 from saltwisted.domain.causality.knowledge import Dot, knows
 from saltwisted.domain.keys import valid_minion_id
-from saltwisted.domain.replica.entry import Stream, is_number
+from saltwisted.domain.replica.entry import Stream, counted, is_number
 from saltwisted.domain.replica.fold import Fact, Registers
 from saltwisted.domain.replica.knowledge import Knowledge
 from saltwisted.errors import WireError
@@ -87,6 +87,7 @@ class Minions(Registers[Value]):
         """The newer one."""
         if not is_number(body["v"]):
             raise WireError("minion-version")
+        counted(body["v"], state.version if state is not None else 0)
         if "h" in body:
             # A snapshot of this node's own; nobody else may say a digest without the value
             if self.taker is not None or not isinstance(body["h"], bytes):

@@ -70,6 +70,11 @@ class ScheduleFacts(Registers[Known]):
             return state
         return Known(None if data is None else dict(data), (stamp, origin))
 
+    def newest(self, body: Mapping[str, Any]) -> int:
+        """That of the statement before."""
+        state = self.registers.get(self.key_of(body))
+        return 0 if state is None else state.place[0]
+
     def facts(self, key: str, state: Known) -> Iterable[Fact]:
         """One fact: the last statement."""
         return [Fact({"key": key, "data": state.data}, *state.place)]

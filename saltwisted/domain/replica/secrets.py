@@ -7,6 +7,11 @@ rotation leaves the previous one valid, the removal of a node does not. The iden
 cluster is not here until it is changed: it is sealed to each joining node
 (L{saltwisted.domain.replica.identity}).
 
+A version is refused if it cannot be used (a publish key that is none, an authority that signs
+nothing): a node that took it could not begin any more. And it is refused if its number is far above
+the newest one that is known: after the greatest number that there is, no node could make another
+version, not even when a node is removed.
+
 Secrets that nobody may use any more (a C{cluster_secret} in the files that a removed node knows)
 are kept here as digests, under C{banned}.
 """
@@ -14,15 +19,19 @@ are kept here as digests, under C{banned}.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from attrs import evolve, field, frozen
 
 from saltwisted.domain.causality.knowledge import Dot
-from saltwisted.domain.replica.entry import Stream, finite
+from saltwisted.domain.replica.certificates import NodeKey
+from saltwisted.domain.replica.entry import Stream, counted, finite
 from saltwisted.domain.replica.fold import Fact, Registers
+from saltwisted.domain.replica.identity import decode
 from saltwisted.errors import WireError
+from saltwisted.wire.crypticle import SessionKey
+from saltwisted.wire.rsa import PublicKey
 
 SESSION, PUBLISH, AUTHORITY, BANNED = "session", "publish", "authority", "banned"
 IDENTITY = "identity"
@@ -60,6 +69,24 @@ class Versions:
     banned: tuple[str, ...] = ()
 
 
+def check_value(what: str, value: bytes) -> None:
+    """
+    Whether nodes can use a value. That the private half of an identity fits its public one is
+    found out before it is adopted: to open a private key takes long.
+
+    @raises WireError: they cannot.
+    """
+    try:
+        if what == PUBLISH:
+            SessionKey(value.decode("ascii"))
+        elif what == AUTHORITY:
+            NodeKey.from_pem(value)
+        elif what == IDENTITY:
+            PublicKey.from_pem(decode(value).public)
+    except ValueError as error:
+        raise WireError("secret-value") from error
+
+
 class Secrets(Registers[Versions]):
     """
     The fold of kind C{secret}. A body has C{what}, and for a new version C{version},
@@ -67,6 +94,13 @@ class Secrets(Registers[Versions]):
     """
 
     kind = "secret"
+
+    def __init__(self, check: Callable[[str, bytes], None] = check_value) -> None:
+        """
+        @param check: C{check(what, value)}: raises L{WireError} if nodes cannot use a value.
+        """
+        super().__init__()
+        self._check = check
 
     def key_of(self, body: Mapping[str, Any]) -> str:
         """Which secret."""
@@ -95,6 +129,8 @@ class Secrets(Registers[Versions]):
             or not 0 < len(value) <= MAX_VALUE
         ):
             raise WireError("secret-version")
+        counted(version, old.versions[0].version if old.versions else old.floor)
+        self._check(body["what"], value)
         found = {each.version: each for each in old.versions}
         new = Secret(version, value, finite(body["born"]))
         rival = found.get(version)

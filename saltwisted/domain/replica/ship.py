@@ -17,6 +17,9 @@ The rules, for each peer:
  - If a peer knows more of this node's own stream than the node itself, this node's disk was set
    back: a new incarnation begins. A node that has not answered yet may know more, too: until all
    have, nothing is numbered under the incarnation of an earlier life (C{caught_up}).
+ - A node takes entries of its own present incarnation from nobody.
+ - A peer that names thousands of streams of which nobody has heard is refused: each of them would
+   stay for good on all nodes, and in all that they say to each other.
 
 Events are method calls with the time; the result is a list of effects.
 """
@@ -27,6 +30,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 from typing import Any
 
+from saltwisted.domain.allowance import Allowance
 from saltwisted.domain.causality.knowledge import beyond, covers, joined
 from saltwisted.domain.replica.asking import Asking
 from saltwisted.domain.replica.comparing import Comparing
@@ -38,10 +42,12 @@ from saltwisted.domain.replica.effects import (
     MergeState,
     SendState,
     TooFarBehind,
+    TooManyStreams,
     send,
 )
 from saltwisted.domain.replica.entry import Entry, Stream
 from saltwisted.domain.replica.giving import Giving, hello
+from saltwisted.domain.replica.knowledge import Knowledge
 from saltwisted.domain.replica.progress import PeerProgress, PeerTable
 from saltwisted.domain.replica.setback import SetBack
 from saltwisted.domain.replica.words import (
@@ -63,6 +69,13 @@ KNOWN_SECONDS = 0.1
 """How long news of what is on disk here may wait for more, except for the sender."""
 
 DIGEST_SECONDS = 30.0
+
+MOST_UNKNOWN = 5000
+"""Streams that a peer may name, or bring, that are not known here: an honest one brings those of
+starts of nodes while this one was away. A node that knows nothing takes all that there are."""
+
+STREAMS_A_DAY = 200
+"""How many a peer may bring again on each day."""
 _NEVER = float("inf")
 
 
@@ -92,6 +105,7 @@ class Shipper:
         self._comparing = Comparing(log)
         self._set_back = SetBack(log)
         self._known_at = _NEVER
+        self._streams = Allowance(MOST_UNKNOWN, STREAMS_A_DAY / 86400)
 
     def reset(self) -> None:
         """The log has been opened: begin with what it knows."""
@@ -127,7 +141,31 @@ class Shipper:
             return []
         if not state.ready and not isinstance(message, Hello | TooOld):
             return []
-        return self._handlers[type(message)](self, state, message, now)
+        effects = self._handlers[type(message)](self, state, message, now)
+        if not state.refused and len(state.known) > len(self._log.knowledge()) + MOST_UNKNOWN:
+            # Only then is it worth counting
+            effects = self._too_many(state, state.known, now) or effects
+        return effects
+
+    def _too_many(self, peer: PeerProgress, named: Knowledge, now: float) -> list[Effect]:
+        """Refuse a peer that names more streams than may be; nothing while there are few."""
+        ours = self._log.knowledge()
+        new = sum(1 for stream in named if stream not in ours)
+        if new <= self._streams.left(peer.node, now) or not any(
+            stream.node != self.node for stream in ours
+        ):
+            return []
+        peer.refused = True
+        self._asking.left(peer.node)
+        return [TooManyStreams(peer.node)]
+
+    def _brings(self, peer: PeerProgress, named: Knowledge, now: float) -> list[Effect]:
+        """A peer brings entries, or a state, of these streams: are there too many new ones?"""
+        refusal = self._too_many(peer, named, now)
+        if not refusal:
+            ours = self._log.knowledge()
+            self._streams.take(peer.node, sum(1 for s in named if s not in ours), now)
+        return refusal
 
     def _got_hello(self, peer: PeerProgress, message: Hello, now: float) -> list[Effect]:
         foreign = any(stream.node != peer.node for stream in message.knowledge)
@@ -153,7 +191,10 @@ class Shipper:
         """
         Forget what peers have forgotten, once all is known here that they knew then.
 
-        Not before: an old act that had not seen the deletion must still meet it here.
+        Not before: an old act that had not seen the deletion must still meet it here. Nor what
+        has been known here for less than a day: deletions are remembered for weeks, and a member
+        that says that it has forgotten the newest ones would have all others refuse whoever was
+        away for a moment.
         """
         log = self._log
         effects: list[Effect] = []
@@ -162,7 +203,9 @@ class Shipper:
                 ignored, needed = peer.forgets
                 if covers(log.forgotten(), ignored):
                     peer.forgets = None
-                elif covers(log.knowledge(), joined(ignored, needed)):
+                elif covers(log.aged(), ignored) and covers(
+                    log.knowledge(), joined(ignored, needed)
+                ):
                     peer.forgets = None
                     effects.append(Forget(ignored))
         return effects
@@ -175,17 +218,24 @@ class Shipper:
 
     def _got_entries(self, peer: PeerProgress, message: Entries, now: float) -> list[Effect]:
         asking = self._asking
-        taken = asking.take(peer.node, message.entries, now)
         ends = {entry.stream: entry.number for entry in message.entries}
+        fresh = {stream: n for stream, n in ends.items() if stream not in asking.taking}
+        if fresh and (refusal := self._brings(peer, fresh, now)):
+            return refusal
         peer.known = joined(peer.known, ends)
         effects: list[Effect] = [*self._set_back.check(peer)]
+        # What stands under this node's own numbers, it alone says
+        own = self._log.stream
+        ends.pop(own, None)
+        others = [entry for entry in message.entries if entry.stream != own]
+        taken = asking.take(peer.node, others, now)
         if taken:
             effects.append(Merge(peer.node, taken))
         if not covers(asking.taking, ends):
             asking.take_back(ends)
             effects.append(send(peer.node, Again(asking.taking)))
             effects += self._ask(now)
-        elif not taken:
+        elif ends and not taken:
             # Nothing new in it: the sender does not know what we have
             effects.append(self._tell(peer, ends))
         return effects
@@ -202,6 +252,10 @@ class Shipper:
             return []
         if not good:
             return self._ask(now)
+        if message.knowledge is not None and (
+            refusal := self._brings(peer, message.knowledge, now)
+        ):
+            return refusal
         return [MergeState(peer.node, message.facts, message.knowledge)]
 
     def _got_digest(self, peer: PeerProgress, message: Digest, now: float) -> list[Effect]:

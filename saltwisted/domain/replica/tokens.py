@@ -4,7 +4,8 @@ Join tokens: the line that an operator pastes, and what the cluster remembers of
 The line contains everything that a joining node needs: where the members are, the key that it may
 trust (the pin), and a secret of 128 bits that it proves and never sends. The cluster keeps a
 register per token: its terms, who used it, whether it was revoked. The removal of a node makes all
-earlier tokens void (C{epoch}).
+other tokens void: each token is of one C{epoch}, and the next epoch is a number that nobody can
+foresee, so that a node cannot prepare a token that outlives its own removal.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from saltwisted.domain.causality.knowledge import Dot
-from saltwisted.domain.replica.entry import Stream, finite
+from saltwisted.domain.replica.entry import Stream, counted, finite
 from saltwisted.domain.replica.fold import Fact, Registers
 from saltwisted.domain.replica.membership import RIGHTS, rights_of
 from saltwisted.errors import WireError
@@ -31,6 +32,8 @@ PREFIX = "swt1-"
 ID_BYTES = 16
 SECRET_BYTES = 16
 _CHECK = 4
+_EPOCH_BYTES = 4
+"""Random bytes in the step from one epoch to the next: less than L{MAX_STEP}."""
 MASTER, MINION = "master", "minion"
 ROLES = (MASTER, MINION)
 MAX_USES = 10_000
@@ -199,7 +202,7 @@ class Tokens(Registers[Known]):
         old = state or Known()
         op = body["op"]
         if op == "void":
-            return evolve(old, epoch=max(old.epoch, int(body["epoch"])))
+            return evolve(old, epoch=max(old.epoch, counted(int(body["epoch"]), old.epoch)))
         if op == "revoke":
             return evolve(old, revoked=True)
         if op == "use":
@@ -244,7 +247,7 @@ class Tokens(Registers[Known]):
 
     @property
     def epoch(self) -> int:
-        """Tokens of an earlier epoch are void."""
+        """Tokens of any other epoch are void."""
         found = self.registers.get(_VOID)
         return found.epoch if found is not None else 0
 
@@ -271,9 +274,10 @@ class Tokens(Registers[Known]):
         }
         return _with_rights(body, tuple(rights))
 
-    def void_body(self) -> dict[str, Any]:
-        """The body that makes all tokens void."""
-        return {"op": "void", "id": _VOID, "epoch": self.epoch + 1}
+    def void_body(self, entropy: Entropy) -> dict[str, Any]:
+        """The body that makes all tokens void, those too that somebody has prepared for later."""
+        step = 1 + int.from_bytes(entropy(_EPOCH_BYTES), "big")
+        return {"op": "void", "id": _VOID, "epoch": self.epoch + step}
 
     def is_live(self, token_id: str, now: float) -> bool:
         """Whether a token still admits somebody."""
@@ -286,7 +290,7 @@ class Tokens(Registers[Known]):
             return "unknown"
         if known.revoked:
             return "revoked"
-        if known.epoch < self.epoch:
+        if known.epoch != self.epoch:
             return "void"
         if now > known.expiry:
             return "expired"

@@ -44,6 +44,8 @@ from saltwisted.master.orchestration.summaries import Summaries
 from saltwisted.transports.deferreds import let_go, wait_for
 
 PRUNE_EVERY = 600.0
+SHOWN = ("__pub_jid",)
+"""Of the options of a secret run: by what others refer to it."""
 
 
 class KeptOrchestrations:
@@ -111,6 +113,8 @@ class KeptOrchestrations:
         about = run.about
         if self._seals is not None:
             about = {**about, "chunks": self._seals.opened(about["chunks"])}
+            if run.about.get("secret"):
+                (about["options"],) = self._seals.opened([about["options"]])
         return self._orchestrating.resume(run.jid, about, done, run.wishes)
 
     def _sealed(self, low: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -174,7 +178,13 @@ class KeptOrchestrations:
             return
         await self._successor.may_begin(jid)
         chunks = [self._sealed(low) for low in run["chunks"]]
-        line = begun_line(self._node, self._now(), {**run, "chunks": chunks})
+        known = {**run, "chunks": chunks}
+        if run.get("secret"):
+            # It is the step of a secret one: its pillar and its arguments are that step's
+            options = run["options"]
+            told = {word: options["kwarg"][word] for word in SHOWN if word in options["kwarg"]}
+            known["options"] = {**self._sealed({"no_log": True, **options}), "kwarg": told}
+        line = begun_line(self._node, self._now(), known)
         self._goings.beginning.add(jid)
         try:
             writer = await self._records.begin(jid, self._leases.term, line, self._leases.holds)

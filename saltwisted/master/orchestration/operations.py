@@ -118,7 +118,7 @@ class OrchestrationOperations:
         async def run(active: Active) -> Any:
             arg, kwarg = arguments_of(call.args)
             fun, ctx = call.args["fun"], active.run.ctx
-            HIDDEN.set(bool(call.args.get("no_log")))
+            HIDDEN.set(bool(call.args.get("no_log")) or active.run.secret)
             takes = ctx.calls.parameters("runner", fun)
             if takes is not None and "saltenv" in takes[0] and "saltenv" in call.args:
                 # As in stock, the environment of the SLS counts
@@ -136,7 +136,7 @@ class OrchestrationOperations:
 
         async def run(active: Active) -> Any:
             arg, kwarg = arguments_of(call.args)
-            HIDDEN.set(bool(call.args.get("no_log")))
+            HIDDEN.set(bool(call.args.get("no_log")) or active.run.secret)
             return await active.run.ctx.wheel(call.args["fun"], arg, kwarg, active.run.user)
 
         return await self._orchestrating.act(call.args["orchestration"], run)

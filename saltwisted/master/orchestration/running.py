@@ -21,6 +21,7 @@ from saltwisted.domain.orchestration import takeover
 from saltwisted.domain.orchestration.words import AS_JOB
 from saltwisted.errors import DeniedError, RemoteError, SaltwistedError, TakenOver
 from saltwisted.interfaces import IOrchestrating
+from saltwisted.master.calls import HIDDEN
 from saltwisted.master.context import Context
 from saltwisted.master.dispatch import OF_RUN
 from saltwisted.master.ground import Ground
@@ -237,6 +238,7 @@ class Orchestrating:
             "folder": active.lent.folder if active.lent is not None else "",
             "jid": active.jid,
             "user": active.run.user,
+            "secret": active.run.secret,
             "path": os.path.join(self._ground.config.sock_dir, SOCKET),
         }
 
@@ -346,6 +348,7 @@ class Orchestrating:
                 "exact": active.run.exact,
             },
             "parent": active.above[-1] if active.above else "",
+            "secret": active.run.secret,
         }
 
     async def parts(
@@ -460,6 +463,7 @@ class Orchestrating:
         if jid in self._active or jid in self._resumed:
             raise RemoteError("SaltInvocationError", f"orchestration {jid} runs already")
         called = run["options"]["runner"]
+        HIDDEN.set(bool(run.get("secret")))
         name = str(run["options"]["kwarg"].get("__pub_jid") or jid)
         # Also where there are none now: an earlier life may have left some
         await self._ground.pool(pauses.put, self._ground.config.cachedir, name, wishes)

@@ -280,6 +280,10 @@ class ReplicaLog:
         """How far tombstones may be gone."""
         return self._book.forgotten()
 
+    def aged(self) -> Knowledge:
+        """What was known here at the last but one daily mark; in the first two days everything."""
+        return self._marks[-2][1] if len(self._marks) > 1 else self._book.knowledge()
+
     def digests(self) -> Mapping[str, bytes]:
         """The digest of each kind; none while the folds are ahead of the knowledge."""
         return self._book.digests()
@@ -315,6 +319,8 @@ class ReplicaLog:
             raise StoreError("the disk is too slow: too many writes are waiting", self.path)
         if not self._unused:
             self._use()
+        if self.folds.fold(kind).foreseen(body, self._book.stream) > self._book.last:
+            self._leave()
         entry = self._book.append(kind, body, self._now())
         return apart(self._write_own([entry]).addCallback(lambda _: entry))
 
@@ -325,13 +331,30 @@ class ReplicaLog:
             return
         incarnation = new_incarnation(self._entropy)
         self._book.begin(incarnation)
-
-        def work(db: sqlite3.Connection, streams: table.Streams) -> None:
-            table.write_meta(db, incarnation=incarnation, proven=0)
-
+        self._write_incarnation(incarnation)
         self.renewals.append(
             "not all members had answered before this process added its first entry"
         )
+
+    def _leave(self) -> None:
+        """
+        Go on under an incarnation that nobody can have foreseen: somebody claims to have seen
+        entries that are not there yet, and they would count for nothing.
+        """
+        incarnation = new_incarnation(self._entropy)
+        self._book.leave(incarnation)
+        self._write_incarnation(incarnation)
+        self.renewals.append("a member claims to have seen what this node had not written")
+        self.log.error(
+            "a member claims to have seen what this node had not written yet: it is malicious, or "
+            "its program is faulty. This node goes on under a new incarnation, {incarnation}",
+            incarnation=incarnation,
+        )
+
+    def _write_incarnation(self, incarnation: str) -> None:
+        def work(db: sqlite3.Connection, streams: table.Streams) -> None:
+            table.write_meta(db, incarnation=incarnation, proven=0)
+
         # What comes next waits for the same disk, and says if that refuses
         self._enqueue(_Write(work)).addErrback(lambda _: None)  # type: ignore[unused-awaitable]
 
@@ -341,7 +364,8 @@ class ReplicaLog:
 
         def written(_: None) -> None:
             # After a renewal, what was on its way under the old incarnation comes again
-            if entries[0].stream == self._book.stream:
+            stream = entries[0].stream
+            if stream == self._book.stream or self._book.has_left(stream):
                 self._book.written(entries)
                 self._tell(entries, "")
 
@@ -394,7 +418,7 @@ class ReplicaLog:
         """Take facts that differ, of a peer which knows the same."""
 
         def written(_: None) -> None:
-            self.folds.apply_facts(facts)
+            self._book.differing(facts, self._now())
 
         def work(db: sqlite3.Connection, streams: table.Streams) -> None:
             table.add_facts(db, streams, facts)

@@ -22,6 +22,10 @@ class FactlessLog:
         """There are no tombstones."""
         return {}
 
+    def aged(self) -> Mapping[Stream, int]:
+        """There are no tombstones."""
+        return {}
+
     def forget(self, ignored: Mapping[Stream, int]) -> None:
         """There are no tombstones."""
 

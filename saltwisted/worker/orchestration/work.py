@@ -58,11 +58,13 @@ class Told:
     Reports the steps of the outermost run in this process to the master.
 
     @param acts: gets the jid under which a step publishes.
+    @param secret: whether the run is the step of another that is secret: so are all of its own.
     """
 
-    def __init__(self, client: ControlClient, acts: Acts) -> None:
+    def __init__(self, client: ControlClient, acts: Acts, secret: bool = False) -> None:
         self._client = client
         self._acts = acts
+        self._secret = secret
         self._begun = False
 
     def compiled(self, chunks: Sequence[Chunk], pillar: Any) -> bool:
@@ -70,6 +72,8 @@ class Told:
         if self._begun:
             return False
         self._begun = True
+        for chunk in chunks if self._secret else ():
+            chunk["no_log"] = True
         self._client.call("run_begin", chunks=list(chunks), pillar=digest(pillar))
         return True
 
@@ -117,7 +121,7 @@ def surroundings(
         pillar={},
         master=master,
         fileclient=lambda: file_client(read, master, served=served),
-        extra={ACTS: acts, STEPS: Told(client, acts)},
+        extra={ACTS: acts, STEPS: Told(client, acts, bool(payload.get("secret")))},
     )
 
 

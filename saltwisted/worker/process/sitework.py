@@ -43,6 +43,8 @@ from saltwisted.worker.servedfiles import ServedFiles
 
 CHUNK = 1 << 16
 """Bytes of output that are told at once, and the longest line that is told whole."""
+MOST_LEFT = 32
+"""Chunks that are read of each stream after the call has ended: more than there is in a pipe."""
 WORDS = {"runners": "runner", "wheel": "wheel", "modules": "function"}
 
 
@@ -51,7 +53,8 @@ class OwnWords:
     What this process and the programs that it starts write to standard output and error.
 
     A thread reads it and sends it in whole lines. A program that writes faster waits, as on a
-    terminal.
+    terminal. A child that outlives the call has copies of all descriptors, and may write for ever:
+    neither holds up the end.
 
     @param tell: gets C{say} or C{complain}, and lines.
     """
@@ -72,13 +75,14 @@ class OwnWords:
         self._thread.start()
 
     def close(self) -> None:
-        """Tell what was written until now; what children write later is lost."""
+        """Tell what was written until now; what children write from then on is lost."""
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
             except (OSError, ValueError):
                 pass  # The function has closed it.
-        os.close(self._end)
+        # To close it would say nothing while a child has it open, too
+        os.write(self._end, b"\0")
         self._thread.join()
 
     def _read(self) -> None:
@@ -90,9 +94,9 @@ class OwnWords:
             ready = [number for number, _ in poll.poll()]
             ends = self._wake in ready
             for number in self._ops if ends else ready:
-                self._take(poll, number)
-                while ends and self._take(poll, number):
-                    pass
+                left = MOST_LEFT if ends else 1
+                while left and self._take(poll, number):
+                    left -= 1
         for number, rest in self._left.items():
             self._say(number, rest)
 

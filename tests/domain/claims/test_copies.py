@@ -18,6 +18,7 @@ from saltwisted.domain.claims.copies import (
     Known,
     LoneCopies,
     is_taken_event,
+    number_of,
     occasion_of,
 )
 
@@ -54,6 +55,12 @@ class OccasionTests(SynchronousTestCase):
         self.assertEqual(occasion_of("m", "minion_start", {}), occasion_of("m", "minion_start", 5))
         self.assertNotEqual(occasion_of("m", tag, {}), occasion_of("n", tag, {}))
         self.assertNotEqual(occasion_of("n", tag, {}), occasion_of("n", tag, {"a": 1}))
+
+    def test_T_CLAIM_1_numbers(self) -> None:
+        """T-CLAIM-1: digits that are none, and numbers that nobody reaches, are no instance."""
+        self.assertEqual(number_of("event/x/12"), ("x", 12))
+        for odd in ("\u00b2", "\u0663", "1" * 19, "1" * 5000, "", "-1"):
+            self.assertEqual(number_of(f"event/x/{odd}"), (f"event/x/{odd}", None))
 
     def test_as_stock_sends_it(self) -> None:
         """

@@ -148,6 +148,10 @@ class MeaningTests(SynchronousTestCase):
                       b'{"holder": "a", "node": "a", "x": 1}',
                       b'{"holder": "a", "node": "a", "begun": true}'):  # fmt: skip
             self.assertRaises(WireError, decode_record, value)
+        for number in ("Infinity", "-Infinity", "NaN", "1e999", "9" * 400, "-" + "9" * 400):
+            text = '{"holder": "a", "node": "a", "%s": %s}'
+            for name in ("begun", "since", "waited", "ended"):
+                self.assertRaises(WireError, decode_record, (text % (name, number)).encode())
         self.assertRaises(WireError, self.means, open=kv(OTHER))
 
 
