@@ -65,12 +65,15 @@ class BeneathTests(SynchronousTestCase):
     def test_T_FS_2_made(self) -> None:
         """T-FS-2: a directory that is to be there takes the place of a link, which is not read."""
         os.symlink(self.outside, f"{self.top}/a")
-        made: list[int] = []
+        made: list[str] = []
 
-        with parent(str(self.top), f"{self.top}/a/b/file", made.append) as (folder, name):
+        def note(folder: int, path: str) -> None:
+            made.append(path)
+
+        with parent(str(self.top), f"{self.top}/a/b/file", note) as (folder, name):
             os.close(os.open(name, os.O_CREAT | os.O_WRONLY, 0o600, dir_fd=folder))
 
-        self.assertEqual(len(made), 2)
+        self.assertEqual(made, [f"{self.top}/a", f"{self.top}/a/b"])
         self.assertFalse(os.path.islink(f"{self.top}/a"))
         self.assertTrue(os.path.exists(f"{self.top}/a/b/file"))
         self.assertEqual(os.listdir(self.outside), ["secret"])
@@ -85,6 +88,7 @@ class BackupTests(SynchronousTestCase):
         self.outside.mkdir()
         values = {"id": "m", "pki_dir": f"{self.home}/m/pki", "cachedir": str(self.cache)}
         Path(self.home, "m/pki").mkdir(parents=True)
+        Path(self.home, "m/pki/master.pem").write_text("a key")
         Path(self.cache, "a/b").mkdir(parents=True)
         Path(self.cache, "a/b/passwd").write_text("planted")
         write_config(f"{self.home}/etc/master", values)
