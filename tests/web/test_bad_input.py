@@ -455,6 +455,25 @@ class HeaderTests(SynchronousTestCase):
         same = self.api.ask("POST", "/", [ARG], Cookie=cookie, Origin="http://api.example:8000")
         self.assertEqual(same.status, 200)
 
+    def test_T_CSRF_1_port(self) -> None:
+        """
+        T-CSRF-1: another port of this host is somebody else, as are another name, and what only
+        looks like this one: a program of another user listens there.
+        """
+        cookie = f"session_id={self.api.login()}"
+        for origin in (
+            *("http://api.example:8001", "http://api.example", "http://api.example:80"),
+            *("http://api.example:8000.evil.example", "http://evil.example:8000", "null"),
+            *(
+                "http://api.example:8000@evil.example",
+                "http://x@api.example:8000",
+                "api.example:8000",
+            ),
+        ):
+            reply = self.api.ask("POST", "/", [ARG], Cookie=cookie, Origin=origin)
+            self.assertEqual(reply.status, 403, origin)
+            self.assertNotIn("access-control-allow-origin", reply.headers, origin)
+
     def test_preflight(self) -> None:
         """Browsers are told that whom C{cors_origin} names may come, and nobody else."""
         api = ApiRig(self, block={"cors_origin": [OTHER]})
