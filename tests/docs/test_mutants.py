@@ -22,15 +22,13 @@ class MutantTests(SynchronousTestCase):
     """What is checked without running a test."""
 
     def test_they_apply(self) -> None:
-        """Each mutation finds its text, once, and leaves what Python can compile."""
+        """Each mutation finds its text, once."""
         names = [each.name for each in every()]
         sources: dict[str, bytes] = {}
         for each in every():
             source = sources.setdefault(each.path, source_of(each.path))
             changed = each.change(source)
             self.assertNotEqual(changed, source, each.name)
-            if each.at < 0:
-                ast.parse(changed)
 
         self.assertEqual(sorted(names), sorted(set(names)))
         self.assertGreater(len(names), 500)

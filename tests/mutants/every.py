@@ -5,6 +5,7 @@ All mutations together.
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from tests.mutants.byhand import MUTATIONS
 from tests.mutants.generated import generated
@@ -14,13 +15,14 @@ from tests.mutants.reasons import REASONS
 _THREAT = re.compile(r"T-[A-Z]+-[0-9]+")
 
 
-def every() -> list[Mutation]:
+@cache
+def every() -> tuple[Mutation, ...]:
     """
     Those by hand first.
 
     @raises NotApplying: a module is gone.
     """
-    return [*MUTATIONS, *generated()]
+    return (*MUTATIONS, *generated())
 
 
 def threats(mutation: Mutation) -> set[str]:

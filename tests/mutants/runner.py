@@ -7,6 +7,7 @@ told from what a mutation was compiled to by the time of the file: each change h
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
@@ -24,7 +25,7 @@ from queue import SimpleQueue
 from attrs import frozen
 
 from tests.harness import ROOT
-from tests.mutants.mutation import Mutation
+from tests.mutants.mutation import Mutation, source_of
 
 SECONDS = 120.0
 """For the tests of one mutation. Some mutations make a loop endless."""
@@ -122,6 +123,15 @@ class Copy:
         return process.returncode, text
 
 
+def compiles(mutation: Mutation) -> bool:
+    """Whether the file is still Python: else each test would fail, whatever it is about."""
+    try:
+        ast.parse(mutation.change(source_of(mutation.path)))
+    except SyntaxError:
+        return False
+    return True
+
+
 def failed(text: str) -> str:
     """The first test that trial says has failed."""
     # Behind the rule are the tracebacks, each followed by the name of its test
@@ -164,6 +174,8 @@ def run(
     def one(mutation: Mutation, useless: Mapping[tuple[str, ...], str]) -> Outcome:
         begun = time.monotonic()
         what, text = BROKEN, useless[mutation.tests]
+        if not text and not compiles(mutation):
+            text = "what it makes of the file is no Python"
         if not text:
             copy = copies.get()
             try:
