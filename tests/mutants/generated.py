@@ -83,6 +83,8 @@ FAULTS: Mapping[str, tuple[str, ...]] = {
 """Functions whose answer is what is wrong; C{""} is nothing."""
 FAULT_TESTS = {"domain/git/signing.py": ("tests.domain.test_gitsigning",)}
 PLACES: Mapping[str, tuple[str, ...]] = {**DECODERS, **RIGHTS, **FAULT_TESTS}
+BOUND_TESTS = ("tests.domain.test_bounds",)
+"""What notices a larger bound; whether one is kept at all, C{let} and C{and} try."""
 _LIMIT = re.compile(r"^_?(MOST|MAX|LONGEST|LARGEST|LIMIT)(_|$)|(_|^)(MOST|MAX)$")
 _WORDS = 70
 """Signs of a condition that are in a name."""
@@ -174,7 +176,8 @@ class _Maker(ast.NodeVisitor):
         if self._within or not isinstance(target, ast.Name) or not _LIMIT.search(target.id):
             return
         if all(isinstance(each, _SUM) for each in ast.walk(node.value)):
-            self._add("bound", target.id, node.value, f"1000 * ({self._text(node.value, 0)})")
+            new = f"1000 * ({self._text(node.value, 0)})"
+            self._add("bound", target.id, node.value, new, BOUND_TESTS)
 
     def _refuses(self, node: ast.stmt) -> bool:
         if isinstance(node, ast.Raise):
@@ -196,7 +199,9 @@ class _Maker(ast.NodeVisitor):
                 parts = [f"({self._text(each, 0)})" for each in node.values]
                 self._add("and", self._text(node), node, f"({' and '.join(parts)})")
 
-    def _add(self, kind: str, about: str, node: ast.AST, new: str) -> None:
+    def _add(
+        self, kind: str, about: str, node: ast.AST, new: str, tests: tuple[str, ...] = ()
+    ) -> None:
         start, end = self._span(node)
         module = self._path.removesuffix(".py").replace("/", ".")
         place = ".".join((module, *self._within))
@@ -209,7 +214,7 @@ class _Maker(ast.NodeVisitor):
                 path=self._path,
                 old=self._source[start:end].decode(),
                 new=new,
-                tests=self._tests,
+                tests=tests or self._tests,
                 at=start,
             )
         )
