@@ -236,6 +236,8 @@ class BatchTests(SynchronousTestCase):
         """What is packed is unpacked as it was, with its last counter."""
         found, last = unpack_batch(pack_batch(BATCH), Limits())
         self.assertEqual((evolve(found, coded=None), last), (BATCH, 8))
+        # What the writer itself has seen is not sent: it is what comes before
+        self.assertRaises(ValueError, pack_batch, evolve(BATCH, lo=6))
 
     def test_fields(self) -> None:
         """Each field is of its type and within its bounds."""
