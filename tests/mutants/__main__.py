@@ -5,6 +5,7 @@ C{python -m tests.mutants}: see L{tests.mutants}.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 import time
@@ -40,6 +41,8 @@ def main(argv: Sequence[str]) -> int:
         return 1
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        # Tests of privileges run as another user, who has to get to the copies
+        os.chmod(folder, 0o755)
         outcomes = run(wanted, folder, say, options.workers, options.seconds)
     return ended(outcomes, old, time.monotonic() - begun)
 

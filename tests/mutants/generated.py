@@ -51,7 +51,7 @@ DECODERS: Mapping[str, tuple[str, ...]] = {
     "domain/claims/messages.py": ("tests.domain.claims.test_voter",),
     "domain/sharing.py": ("tests.domain.test_sharing",),
     "config/git.py": ("tests.config.test_git",),
-    "domain/git/agreement.py": ("tests.cluster.test_gitexchange",),
+    "domain/git/agreement.py": ("tests.domain.test_gitagreement",),
     "domain/bearer.py": ("tests.domain.test_bearer",),
     "domain/nested.py": ("tests.domain.test_nested",),
     "domain/operations/arguments.py": ("tests.domain.test_operations",),
