@@ -823,7 +823,7 @@ PEERS = (
         "if len(data) != RECORD_BYTES:",
         "if len(data) < RECORD_BYTES:",
         "tests.attack.test_peers.RecordTests",
-        "tests.attack.test_peers.GuessTests",
+        "tests.domain.test_attempts",
     ),
     _row(
         "T-PEER-1: a record is read before it is proven",
@@ -845,21 +845,21 @@ PEERS = (
         "domain/replica/joining.py",
         "and self._sources.get(source, 0) < self.per_source",
         "",
-        "tests.attack.test_peers.GuessTests",
+        "tests.domain.test_attempts",
     ),
     _row(
         "T-PEER-4: all together try as often as they like",
         "domain/replica/joining.py",
         "            self._locked_until = now + MINUTE\n            return True\n",
         "            return True\n",
-        "tests.attack.test_peers.GuessTests",
+        "tests.domain.test_attempts",
     ),
     _row(
         "T-PEER-5: addresses without end are remembered",
         "domain/replica/joining.py",
         "if source in self._sources or len(self._sources) < MAX_SOURCES:",
         "if True:",
-        "tests.attack.test_peers.GuessTests",
+        "tests.domain.test_attempts",
     ),
     _row(
         "T-PEER-5: any port is dialled, and as many as are asked for",
@@ -887,8 +887,7 @@ PEERS = (
         "domain/replica/joining.py",
         "secret, role, self.exporter, self.joiner.encode()",
         'secret, role, b"", self.joiner.encode()',
-        "tests.attack.test_peers.GuessTests.test_T_PEER_3_proof_is_bound",
-        "tests.attack.test_peers.PeerTests.test_T_REPLAY_4",
+        "tests.domain.test_attempts",
     ),
 )
 ROOTS = (

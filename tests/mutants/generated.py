@@ -36,7 +36,7 @@ DECODERS: Mapping[str, tuple[str, ...]] = {
     "domain/roots/greeting.py": ("tests.domain.test_greeting",),
     "domain/roots/delta.py": ("tests.roots.test_delta",),
     "domain/replica/membership.py": ("tests.laws.test_replica_members",),
-    "domain/replica/joining.py": ("tests.attack.test_peers.GuessTests",),
+    "domain/replica/joining.py": ("tests.domain.test_attempts",),
     "domain/replica/words.py": ("tests.laws.test_replica", "tests.domain.test_replicabodies"),
     "domain/replica/tokens.py": ("tests.laws.test_replica_members", "tests.domain.test_tokens"),
     "domain/replica/entry.py": ("tests.laws.test_replica", "tests.domain.test_replicabodies"),

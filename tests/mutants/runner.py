@@ -25,7 +25,7 @@ from queue import SimpleQueue
 from attrs import frozen
 
 from tests.harness import ROOT
-from tests.mutants.mutation import Mutation, source_of
+from tests.mutants.mutation import Mutation
 
 SECONDS = 120.0
 """For the tests of one mutation. Some mutations make a loop endless."""
@@ -76,10 +76,16 @@ class Copy:
 
     @contextmanager
     def mutated(self, mutation: Mutation) -> Iterator[None]:
-        """The copy has this mutation meanwhile."""
+        """
+        The copy has this mutation meanwhile.
+
+        @raises SyntaxError: the file would be no Python.
+        """
         path = Path(self._tree, "saltwisted", mutation.path)
         source = path.read_bytes()
-        self._write(path, mutation.change(source))
+        changed = mutation.change(source)
+        ast.parse(changed)
+        self._write(path, changed)
         try:
             yield
         finally:
@@ -121,15 +127,6 @@ class Copy:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         return process.returncode, text
-
-
-def compiles(mutation: Mutation) -> bool:
-    """Whether the file is still Python: else each test would fail, whatever it is about."""
-    try:
-        ast.parse(mutation.change(source_of(mutation.path)))
-    except SyntaxError:
-        return False
-    return True
 
 
 def failed(text: str) -> str:
@@ -174,16 +171,17 @@ def run(
     def one(mutation: Mutation, useless: Mapping[tuple[str, ...], str]) -> Outcome:
         begun = time.monotonic()
         what, text = BROKEN, useless[mutation.tests]
-        if not text and not compiles(mutation):
-            text = "what it makes of the file is no Python"
         if not text:
             copy = copies.get()
             try:
                 with copy.mutated(mutation):
                     passed, printed = copy.run(mutation.tests, seconds)
+                what, text = (SURVIVED, "") if passed else (KILLED, failed(printed))
+            except SyntaxError as error:
+                # Each test would fail, whatever it is about
+                text = f"it makes no Python of the file: {error}"
             finally:
                 copies.put(copy)
-            what, text = (SURVIVED, "") if passed else (KILLED, failed(printed))
         return Outcome(mutation=mutation, what=what, text=text, seconds=time.monotonic() - begun)
 
     with ThreadPoolExecutor(workers) as pool:
