@@ -147,11 +147,14 @@ class Pack:
         self._rows.append(_head(7, len(delta)) + bytes.fromhex(base) + zlib.compress(delta))
         return name_of(kind, content)
 
+    def data(self) -> bytes:
+        """It, with the digest at its end."""
+        data = b"PACK" + struct.pack(">II", 2, len(self._rows)) + b"".join(self._rows)
+        return data + hashlib.sha1(data, usedforsecurity=False).digest()
+
     def into(self, repo: Repo) -> None:
         """Put it into a repository."""
-        data = b"PACK" + struct.pack(">II", 2, len(self._rows)) + b"".join(self._rows)
-        whole = data + hashlib.sha1(data, usedforsecurity=False).digest()
-        repo.git("index-pack", "--stdin", data=whole)
+        repo.git("index-pack", "--stdin", data=self.data())
 
 
 def name_of(kind: str, content: bytes) -> str:

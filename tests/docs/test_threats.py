@@ -27,7 +27,8 @@ def carried(top: str) -> set[str]:
     """The ids in a tree of sources, but in this file."""
     found: set[str] = set()
     for path in (Path(ROOT) / top).rglob("*.py"):
-        if path.name != Path(__file__).name:
+        # What takes a defence out is not the test that notices it
+        if path.name != Path(__file__).name and path.parent.name != "mutants":
             found |= ids(path.read_text(encoding="utf-8"))
     return found
 

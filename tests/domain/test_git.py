@@ -166,6 +166,16 @@ class ResolveTests(SynchronousTestCase):
             found = self.at("l", {"L": target})
             self.assertTrue(found is None or found[0] == 0o40000, target)
 
+    def test_T_GIT_6_links_to_odd_names(self) -> None:
+        """T-GIT-6: a link leads to no name that a path may not have, though the tree has it."""
+        for name in (".git", ".GIT", ".git. ", "a\0", "d/b"):
+            odd = {"top": {**TREES["top"], name: (0o100644, "A")}, "D": TREES["D"]}
+            found = trees.resolve(
+                "top", ("l",), lambda tree, part, odd=odd: odd[tree].get(part), {"L": name}.get
+            )
+            wanted = (0o100644, "B") if name == "d/b" else None
+            self.assertEqual(found, wanted, name)
+
     def test_nothing(self) -> None:
         """T-GIT-6: what is no plain path is nothing; nor is a submodule, or what is in a file."""
         for path in (

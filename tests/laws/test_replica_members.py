@@ -45,6 +45,7 @@ abouts = st.fixed_dictionaries(
         "version": st.sampled_from(["1", "2"]),
     }
 )
+rights = st.sampled_from([[READ], [READ, WRITE], [READ, PILLAR], [*RIGHTS]])
 member_bodies = st.one_of(
     st.fixed_dictionaries(
         {
@@ -56,8 +57,10 @@ member_bodies = st.one_of(
             "token": st.just("t"),
             "wait": st.booleans(),
             "about": abouts,
-        }
+        },
+        optional={"rights": rights},
     ),
+    st.fixed_dictionaries({"op": st.just("rights"), "key": keys, "rights": rights}),
     st.fixed_dictionaries({"op": st.sampled_from(["approve", "suspend"]), "key": keys}),
     st.fixed_dictionaries({"op": st.just("about"), "key": keys, "about": abouts}),
     st.fixed_dictionaries(
@@ -211,6 +214,7 @@ class Laws(SynchronousTestCase):
                 continue
 
 
+KEY = "1" * 64
 ODD = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text(max_size=4)
     | st.binary(max_size=4) | st.sampled_from(["*", "create", "void", "use", "revoke", "add",
@@ -277,6 +281,63 @@ class OddTests(SynchronousTestCase):
 
 class RightsTests(SynchronousTestCase):
     """Somebody is left who may write, has pillars, and may write those."""
+
+    def added(self, fold: Membership, number: int, **more: Any) -> None:
+        """A member of one key, added at some place."""
+        body = {"op": "add", "key": KEY, "node": "a", "public": "", "by": "", "token": ""}
+        body.update({"wait": False, "about": {}, **more})
+        fold.apply(body, number, Dot(Stream("n", "0" * 16), number))
+
+    def again(self, fold: Membership) -> Membership:
+        """What another node makes of its snapshot."""
+        other = Membership()
+        for fact in fold.dump():
+            other.apply(*decode_fact(encode_fact(fact)))
+        self.assertEqual(other.registers, fold.registers)
+        return other
+
+    def test_T_GIT_10_snapshot(self) -> None:
+        """
+        T-GIT-10: a member that was added with fewer rights has no more of them after a snapshot,
+        nor one whose rights were changed later; and what an operator sets after the snapshot holds.
+        """
+        fold = Membership()
+        self.added(fold, 1, rights=[READ])
+        self.assertEqual(fold.live()[0].rights, (READ,))
+        fold = self.again(fold)
+        self.assertEqual(fold.live()[0].rights, (READ,))
+        self.assertFalse(fold.may("a", PILLAR))
+        self.assertFalse(fold.all_may(WRITE))
+
+        for number, given_rights in enumerate(([READ, WRITE], [READ, PILLAR], [READ], RIGHTS), 2):
+            body = {"op": "rights", "key": KEY, "rights": list(given_rights)}
+            fold.apply(body, number, Dot(Stream("n", "0" * 16), number))
+            self.assertEqual(fold.live()[0].rights, tuple(given_rights))
+            fold = self.again(fold)
+            self.assertEqual(fold.live()[0].rights, tuple(given_rights))
+
+    def test_newest(self) -> None:
+        """Of two changes of the rights the later one holds, in whatever order they come."""
+        for order in ((3, 4), (4, 3)):
+            fold = Membership()
+            self.added(fold, 1)
+            for number in order:
+                body = {"op": "rights", "key": KEY, "rights": [READ, WRITE][: number - 2]}
+                fold.apply(body, number, Dot(Stream("n", "0" * 16), number))
+            self.assertEqual(fold.live()[0].rights, (READ, WRITE), order)
+
+    def test_wrong(self) -> None:
+        """Rights that are none, that are said twice too often, or that lack reading are refused."""
+        for odd in (
+            *(None, "read", {READ: 1}, [], [WRITE], [PILLAR, WRITE], [READ, "root"], [READ, 1]),
+            [READ, WRITE, PILLAR, READ],
+        ):
+            fold = Membership()
+            self.assertRaises(WireError, self.added, fold, 1, rights=odd)
+            self.added(fold, 1)
+            body = {"op": "rights", "key": KEY, "rights": odd}
+            self.assertRaises(WireError, fold.apply, body, 2, Dot(Stream("n", "0" * 16), 2))
+            self.assertEqual(fold.live()[0].rights, RIGHTS)
 
     def test_last(self) -> None:
         """Who is the last of a kind stays so."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import resource
+import stat
 
 from saltwisted.errors import StoreError
 from saltwisted.stores.files import (
@@ -34,6 +35,21 @@ class WriteTests(FolderTestCase):
             self.assertEqual(modes[f"public{mask}"], 0o644)
             self.assertEqual(modes[f"dir{mask}/sub"], 0o700)
             self.assertEqual(modes[f"open{mask}"], 0o755)
+
+    def test_T_FS_1_on_the_way(self) -> None:
+        """T-FS-1: nobody else can open a file in between, whatever the umask: it begins private."""
+        self.umask(0)
+        seen: list[int] = []
+        real = os.fchmod
+
+        def watched(fd: int, mode: int) -> None:
+            seen.append(stat.S_IMODE(os.fstat(fd).st_mode))
+            real(fd, mode)
+
+        self.patch(os, "fchmod", watched)
+        write_atomic(self.path("a"), b"x", 0o644)
+
+        self.assertEqual((seen, self.modes()["a"]), ([0o600], 0o644))
 
     def test_replaces(self) -> None:
         """A file is replaced by a new one: whoever has the old one open keeps the old content."""

@@ -74,6 +74,7 @@ class LoginlessTests(SynchronousTestCase):
             ("GET", "/minions"), ("GET", "/minions/api-00000"), ("GET", "/jobs"),
             ("GET", "/jobs/20260101000000000000"), ("GET", "/keys"), ("GET", "/keys/api-00000"),
             ("POST", "/keys"), ("POST", "/logout"), ("POST", "/minions"), ("POST", "/run"),
+            ("GET", "/stats"), ("POST", "/"), ("GET", "/events"),
         ):  # fmt: skip
             low = [{"mid": "new", "tgt": "*", "fun": "test.ping", "client": "local"}]
             reply = api.ask(method, path, low if method == "POST" else None)
@@ -201,6 +202,20 @@ class BodyTests(SynchronousTestCase):
             self.assertEqual(self.api.ask("POST", path, body=body).status, 413, path)
         separators = b"&;" * 500_000
         self.assertEqual(self.api.ask("POST", "/login", body=separators).status, 413)
+
+    def test_T_API_5_announced(self) -> None:
+        """T-API-5: of a stranger no more is kept than a small body, whatever is to come yet."""
+        head = b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\n"
+        for start in (
+            head + b"Content-Length: 1000000\r\n\r\n",
+            head + b"Transfer-Encoding: chunked\r\n\r\n20000\r\n" + b"x" * 100_000,
+        ):
+            connection = self.api.open("GET", "/")
+            connection.transport.clear()
+            connection.send(start)
+            self.api.wait(1)
+            (reply,) = connection.replies
+            self.assertEqual(reply.status, 413)
 
     def test_T_API_4_malformed_parts(self) -> None:
         """T-API-4: files in a form are nothing here, and write nothing into the log."""
@@ -454,6 +469,25 @@ class HeaderTests(SynchronousTestCase):
         self.assertEqual(self.api.rig.published_jobs(), [])
         same = self.api.ask("POST", "/", [ARG], Cookie=cookie, Origin="http://api.example:8000")
         self.assertEqual(same.status, 200)
+
+    def test_T_CSRF_1_port(self) -> None:
+        """
+        T-CSRF-1: another port of this host is somebody else, as are another name, and what only
+        looks like this one: a program of another user listens there.
+        """
+        cookie = f"session_id={self.api.login()}"
+        for origin in (
+            *("http://api.example:8001", "http://api.example", "http://api.example:80"),
+            *("http://api.example:8000.evil.example", "http://evil.example:8000", "null"),
+            *(
+                "http://api.example:8000@evil.example",
+                "http://x@api.example:8000",
+                "api.example:8000",
+            ),
+        ):
+            reply = self.api.ask("POST", "/", [ARG], Cookie=cookie, Origin=origin)
+            self.assertEqual(reply.status, 403, origin)
+            self.assertNotIn("access-control-allow-origin", reply.headers, origin)
 
     def test_preflight(self) -> None:
         """Browsers are told that whom C{cors_origin} names may come, and nobody else."""

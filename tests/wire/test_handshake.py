@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from base64 import b64encode
 from itertools import pairwise
 from typing import Any
 
@@ -34,6 +35,7 @@ from saltwisted.wire.handshake import (
     followed,
     hand_over,
     negative_reply,
+    signed_form_of,
 )
 from saltwisted.wire.msgpack import pack, unpack, unpack_raw
 from saltwisted.wire.rsa import PrivateKey, PublicKey
@@ -51,6 +53,25 @@ def auth_of(frame: bytes) -> tuple[Auth, int]:
     auth = parse_command(request.load, clear=True)
     assert isinstance(auth, Auth)
     return auth, request.version
+
+
+class SignatureFileTests(SynchronousTestCase):
+    """C{master_use_pubkey_signature}: a signature that was made before."""
+
+    def test_forms(self) -> None:
+        """A file is of the key with or without its last newline, and of the signing key alone."""
+        master, signer = key("master"), key("master_sign")
+        text = master.public.pem.encode()
+        bare = text.rstrip(b"\n")
+        for form in (bare, bare + b"\n"):
+            made = b64encode(signer.sign(form)) + b"\n"
+            self.assertEqual(signed_form_of(text, made, signer.public), form)
+            self.assertEqual(signed_form_of(text, made, None), bare)
+            for other in (master.public, key("minion").public):
+                self.assertRaises(WireError, signed_form_of, text, made, other)
+        of_another = b64encode(signer.sign(key("minion").public.pem.encode()))
+        self.assertRaises(WireError, signed_form_of, text, of_another, signer.public)
+        self.assertRaises(WireError, signed_form_of, text, b"x", signer.public)
 
 
 class RecordedTests(SynchronousTestCase):

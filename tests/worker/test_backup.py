@@ -7,13 +7,15 @@ from __future__ import annotations
 import io
 import os
 import shutil
+import stat
 import tarfile
 from pathlib import Path
+from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cli.progress import Counter
-from saltwisted.errors import WrongPlace
+from saltwisted.errors import StoreError, WrongPlace
 from saltwisted.tools import backup as store
 from saltwisted.tools.backup import backup, restore
 from saltwisted.worker.process.configio import load_from_disk
@@ -98,6 +100,80 @@ class BackupTests(SynchronousTestCase):
 
         self.assertIn(f"{self.home}/pki/master.pem does not exist", str(error))
         self.assertFalse(os.path.exists(self.file))
+
+    def test_T_FS_1_modes(self) -> None:
+        """
+        T-FS-1: whatever the umask, a backup is its owner's alone, and so is all that it is made of
+        on the way: the directory in which copies are, and the file that it is not yet.
+        """
+        self.addCleanup(os.umask, os.umask(0))
+        Path(self.keys, "large").write_bytes(b"k" * 300_000)
+        place = Path(self.file).parent
+        before = set(os.listdir(place))
+        found: set[tuple[bool, int]] = set()
+        names: set[str] = set()
+
+        def look() -> None:
+            for name in {*os.listdir(place)} - before:
+                info = os.lstat(place / name)
+                found.add((stat.S_ISDIR(info.st_mode), stat.S_IMODE(info.st_mode)))
+                names.add(name)
+                if stat.S_ISDIR(info.st_mode):
+                    for each in os.scandir(place / name):
+                        if each.name == "body":
+                            found.add((False, stat.S_IMODE(each.stat().st_mode)))
+
+        copy = shutil.copyfileobj
+
+        def copied(*given: Any) -> None:
+            look()
+            copy(*given)
+
+        self.patch(shutil, "copyfileobj", copied)
+        backup(self.config, self.file, say=lambda files, size: look())
+
+        self.assertEqual(found, {(True, 0o700), (False, 0o600)})
+        # Of a directory of copies, and of the file
+        self.assertEqual(len(names), 2)
+        self.assertNotIn(os.path.basename(self.file), names)
+        self.assertEqual(stat.S_IMODE(os.stat(self.file).st_mode), 0o600)
+        self.assertEqual({*os.listdir(place)} - before, {os.path.basename(self.file)})
+
+    def test_T_TMP_1_links(self) -> None:
+        """
+        T-TMP-1: where a link was put under the name of a backup, it is replaced: what it led to is
+        as it was, and a file that somebody holds open learns nothing.
+        """
+        victim = Path(self.home, "victim")
+        victim.write_text("safe")
+        for plant in (os.symlink, os.link):
+            plant(victim, self.file)
+            backup(self.config, self.file)
+            info = os.lstat(self.file)
+            self.assertTrue(stat.S_ISREG(info.st_mode))
+            self.assertEqual((stat.S_IMODE(info.st_mode), info.st_nlink), (0o600, 1))
+            os.unlink(self.file)
+        self.assertEqual(victim.read_text(), "safe")
+
+        with open(self.file, "w+", encoding="utf-8") as held:
+            os.chmod(self.file, 0o666)
+            backup(self.config, self.file)
+            self.assertEqual(held.read(), "")
+        self.assertIn("web1", self.names())
+
+    def test_T_TMP_1_failed(self) -> None:
+        """T-TMP-1: a backup that fails leaves the earlier one, and nothing beside it."""
+        backup(self.config, self.file)
+        before, there = Path(self.file).read_bytes(), {*os.listdir(self.home)}
+
+        def full(*given: Any) -> None:
+            raise OSError(28, "No space left on device")
+
+        self.patch(shutil, "copyfileobj", full)
+        self.assertRaises(StoreError, backup, self.config, self.file)
+
+        self.assertEqual(Path(self.file).read_bytes(), before)
+        self.assertEqual({*os.listdir(self.home)}, there)
 
     def test_many(self) -> None:
         """Files go in one by one and come back in one reading: a thousand need no second copy."""

@@ -252,6 +252,19 @@ class RefusalTests(WorkerCase):
                 "minion asked" if isinstance(ext, dict) else "formatted", answer["log"][0]
             )
 
+    def test_t_pil_2_named(self) -> None:
+        """T-PIL-2: a git URL of a minion is refused although the option names git."""
+        files = {"base": {"top.sls": TOP, "a.sls": "x: 1"}}
+        worker = self.worker(files, {"on_demand_ext_pillar": ["git", "cmd_yaml"]})
+
+        allowed = self.ask(worker, ext={"cmd_yaml": "echo 'e: 1'"})
+        self.assertEqual(unpack(allowed["packed"]), {"x": 1, "e": 1})
+        for more in ({}, {"cmd_yaml": "echo 'e: 1'"}):
+            ext = {"git": [{"master ext::sh -c touch% /tmp/pwned": {}}], **more}
+            answer = self.ask(worker, ext=ext)
+            self.assertEqual(unpack(answer["packed"]), {"x": 1})
+            self.assertIn("never allowed on demand", answer["log"][0])
+
     def test_t_jinja_1(self) -> None:
         """T-JINJA-1: grains are data, never templates, and templates run in a sandbox."""
         evil = "{{ salt['cmd.run']('touch " + self.where + "/pwned') }}"

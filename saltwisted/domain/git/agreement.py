@@ -118,6 +118,14 @@ def aside_of(value: Any) -> dict[str, Any]:
     """
     if not isinstance(value, Mapping) or value.keys() - set(ASIDE):
         raise ValueError("invalid data beside the refs")
+    try:
+        return _aside(value)
+    except (AttributeError, TypeError):
+        # A number where a list or a map is expected
+        raise ValueError("invalid data beside the refs") from None
+
+
+def _aside(value: Mapping[str, Any]) -> dict[str, Any]:
     names = [*value.get("pins", ()), *value.get("signed", ()), *value.get("good", ())]
     names += list(value.get("seen", {}).values())
     for ref, refused in value.get("refused", {}).items():
