@@ -35,8 +35,9 @@ from saltwisted.domain.nested import (
     nesting,
     readable,
 )
+from saltwisted.domain.targeting.bounds import fault
 from saltwisted.domain.targeting.regexes import is_risky
-from saltwisted.domain.targeting.selection import Selection, guesses_pillar
+from saltwisted.domain.targeting.selection import Selection, guesses_pillar, pillar_words
 from saltwisted.domain.targeting.traverse import DELIMITER
 from saltwisted.errors import TargetError
 
@@ -394,6 +395,28 @@ def covering(
         if not left:
             return Grant(meant)
     return None
+
+
+def may_target(
+    rules: Sequence[Any],
+    tgt: Any,
+    tgt_type: str,
+    delimiter: str = DELIMITER,
+    nodegroups: Mapping[str, Any] | None = None,
+) -> Judging[Grant | None]:
+    """
+    Whether a login may give this target to a runner that the rules allow (T-PIL-3).
+
+    A rule for a runner names no minions: it is for all of them, and ids, grains and addresses may
+    be asked about. Pillars have secrets, which could be spelled out by asking whom a value means.
+    So a target that asks for pillar, also by a node group, is judged like one of a command: it must
+    not guess, and each minion that it means must be covered by a rule for minions.
+    """
+    kind = str(tgt_type).lower()
+    # Who looks up what is too large finds nobody, and says why
+    if fault(tgt, kind, delimiter) or not pillar_words(tgt, kind, nodegroups or {}):
+        return Grant()
+    return (yield from covering(rules, tgt, tgt_type, delimiter))
 
 
 class Words:

@@ -224,6 +224,7 @@ class Control:
             background=bool(args.get("async")),
             keep=bool(args.get("keep", True)),
             jid=args.get("jid"),
+            rules=call.bounds,
         )
 
     async def wheel(self, call: Call) -> Any:

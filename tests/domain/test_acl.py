@@ -15,6 +15,7 @@ from saltwisted.domain.acl import (
     blacklisting,
     decide,
     may_publish,
+    may_target,
     peer_allows,
     peer_may_publish,
     rules_for,
@@ -380,6 +381,42 @@ class GrantTests(SynchronousTestCase):
                 self.assertEqual(self.granted(rules, fun, tgt, kind), expected, (rules, tgt))
             # In a list it is a command like others
             self.assertIsNone(self.granted([some], [*FREE], "web*"))
+
+    def test_T_PIL_3_targets_of_runners(self) -> None:
+        """
+        T-PIL-3: what a login gives a runner as a target is free, unless it asks for pillar: then
+        it must not guess, and a rule has to cover each minion.
+        """
+        groups = {"secret": "I@secret:a*", "webs": "web*"}
+        whole = {"secret:abc": ("web1",), "I@secret:abc": ("web1",), "secret": ("web1",)}
+
+        def meant(tgt: Any, tgt_type: str, delimiter: str) -> Collection[str]:
+            return whole.get(tgt) or MINIONS.get(tgt, ())
+
+        for tgt, kind, alone, covered, every in (
+            ("*", "glob", "every", "every", "every"),
+            ("G@os:*", "compound", "every", "every", "every"),
+            ("webs", "nodegroup", "every", "every", "every"),
+            ("I@" * 40_000, "compound", "every", "every", "every"),
+            ("secret:abc", "pillar", None, ["web1"], "every"),
+            ("secret:abc", "pillar_exact", None, ["web1"], "every"),
+            ("I@secret:abc", "compound", None, ["web1"], "every"),
+            ("I@secret:abc", "COMPOUND", None, ["web1"], "every"),
+            ("secret", "nodegroup", None, ["web1"], "every"),
+            ("secret:a*", "pillar", None, None, None),
+            ("secret:a*", "pillar_exact", None, None, None),
+            ("secret:abc", "pillar_pcre", None, None, None),
+            ("not I@secret:a*", "compound", None, None, None),
+            ("none:none", "pillar", None, None, "every"),
+        ):
+            for rules, expected in (
+                (["@runner"], alone),
+                (["@runner", {"web*": ["test.ping"]}], covered),
+                (["@runner", "test.ping"], every),
+            ):
+                grant = decide(may_target(rules, tgt, kind, ":", groups), meant)
+                seen = grant and ("every" if grant.judged is None else grant.judged.minions)
+                self.assertEqual(seen, expected, (tgt[:20], kind, rules))
 
 
 class SpecialTests(SynchronousTestCase):

@@ -5,7 +5,9 @@ minions by which it was judged, and no answer tells them others' pillar.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter, signature
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -17,6 +19,7 @@ from saltwisted.domain.acl import FREE
 from saltwisted.domain.operations.table import Caller
 from saltwisted.domain.targeting.selection import Selection
 from saltwisted.errors import RemoteError
+from saltwisted.master.runner_table import ours
 from saltwisted.wire.msgpack import pack, unpack
 from tests.master.rig import RigMinion
 from tests.web.rig import ApiRig
@@ -298,3 +301,227 @@ class EverywhereTests(Bounds):
 
         (sent,) = self.rig.published_jobs()
         self.assertEqual((sent["tgt"], sent["tgt_type"]), (["a"], "list"))
+
+
+GUESSES: tuple[tuple[Any, str], ...] = (
+    ("secret:x*", "pillar"),
+    ("secret:x.*", "pillar_pcre"),
+    ("secret:xyz", "pillar"),
+    ("secret:xyz", "pillar_exact"),
+    ("I@secret:x*", "compound"),
+    ("not I@secret:x*", "compound"),
+    ("not J@secret:x", "compound"),
+    ("a or I@secret:xyz", "compound"),
+    (["a", "or", "I@secret:xyz"], "compound"),
+    ("I@secret:xyz", "compound_pillar_exact"),
+    ("exact", "nodegroup"),
+    ("not N@guess", "compound"),
+)
+"""Targets by which one could learn the secret of b."""
+FILLED: Mapping[str, Any] = {
+    "fun": "test.ping",
+    "clear_mine_func_flag": "x",
+    "timeout": 1,
+    "gather_job_timeout": 1,
+}
+"""Arguments beside the target of runners that take one."""
+
+
+def with_target(name: str, function: Any, tgt: Any, kind: str) -> dict[str, Any] | None:
+    """
+    How a runner is called with a target: C{arg} and C{kwarg}; C{None} for one that takes none.
+    """
+    if name.startswith("survey."):
+        return {"arg": [tgt, "test.ping"], "kwarg": {"tgt_type": "compound"}}
+    if name == "match.compound_matches":
+        return {"arg": [tgt, "b"], "kwarg": {}}
+    takes = signature(function).parameters
+    if "tgt" not in takes:
+        return None
+    given = {name: value for name, value in FILLED.items() if name in takes}
+    assert all(
+        each.default is not Parameter.empty or each.name in ("run", "tgt", *given)
+        for each in takes.values()
+        if each.kind is Parameter.POSITIONAL_OR_KEYWORD
+    ), name
+    return {"arg": [], "kwarg": {**given, "tgt": tgt, "tgt_type": kind}}
+
+
+class RunnerTests(Bounds):
+    """Runners that take a target, called by logins."""
+
+    rules = ["@runner", {"a": ["test.*"]}]
+
+    def doors(self) -> dict[str, Callable[[str, dict[str, Any]], None]]:
+        """Each door through which a login calls a runner."""
+        login = Caller(source="uid 5", door="a test")
+
+        def operation(fun: str, given: dict[str, Any]) -> None:
+            self.operation("runner", {"fun": fun, **given, **self.fred}, login)
+
+        def port(fun: str, given: dict[str, Any]) -> None:
+            self.clear(cmd="runner", fun=fun, user="x", **given, **self.fred)
+
+        return {
+            "operation": operation,
+            "port": port,
+            "runner": lambda fun, given: self.low("runner", fun=fun, **given),
+            "runner_async": lambda fun, given: self.low("runner_async", fun=fun, **given),
+        }
+
+    def targeting(self, tgt: Any, kind: str) -> dict[str, dict[str, Any]]:
+        """All runners that take a target, and how each is called with this one."""
+        found = {}
+        for module, functions in ours().items():
+            for name, function in functions.FUNCTIONS.items():
+                fun = f"{module}.{name}"
+                given = with_target(fun, function, tgt, kind)
+                by_words = given and not given["kwarg"].get("tgt")
+                if given is not None and not (by_words and "compound" not in kind):
+                    found[fun] = given
+        return found
+
+    def results(self, door: Callable[[str, dict[str, Any]], None], fun: str, given: Any) -> Any:
+        """What the event of the end of a runner has."""
+        self.rig.events.clear()
+        door(fun, given)
+        for _ in range(30):
+            ends = [data for _, data in self.rig.events if data.get("fun") == f"runner.{fun}"]
+            found = [(data["success"], data["return"]) for data in ends if "return" in data]
+            if found:
+                return found
+            self.rig.clock.advance(0.5)
+        return []
+
+    def test_T_PIL_3_no_runner_tells(self) -> None:
+        """
+        T-PIL-3: a login with C{@runner} and a rule for one minion gets nothing out of another's
+        pillar, by any runner that takes a target, by any door, and however it asks.
+        """
+        text = (
+            "fred may not use this target: it asks for pillar values, with wildcards or of minions "
+            "for which no rule is"
+        )
+        asked = set()
+        for name, door in self.doors().items():
+            for tgt, kind in GUESSES:
+                for fun, given in self.targeting(tgt, kind).items():
+                    asked.add(fun)
+                    found = self.results(door, fun, given)
+                    self.assertEqual(found, [(False, text)], (name, fun, tgt, kind))
+        self.assertEqual(self.rig.published_jobs(), [])
+        self.assertEqual(sorted(self.rig.ctx.cache.ids("pillar")), ["a", "b"])
+        self.assertLessEqual(
+            {"manage.status", "cache.grains", "mine.get", "salt.execute", "survey.diff"}, asked
+        )
+
+    def test_T_PIL_3_taught(self) -> None:
+        """T-PIL-3: no runner has a target of which L{with_target} does not know."""
+        odd = set()
+        for module, functions in ours().items():
+            for name, function in functions.FUNCTIONS.items():
+                takes = signature(function).parameters
+                if {"expr", "expr_form", "tgt_type", "target", "minion", "minions"} & set(takes):
+                    odd.add(f"{module}.{name}")
+        known = set(self.targeting("a", "compound"))
+
+        self.assertEqual(
+            odd - known,
+            {
+                # A file
+                "http.update_ca_bundle",
+                # A word for which the records of jobs are searched
+                "jobs.last_run",
+                # Globs of ids alone
+                "pillar.clear_pillar_cache",
+                "pillar.show_pillar",
+                "pillar.show_pillar_cache",
+                "pillar.show_top",
+            },
+        )
+
+    def test_other_targets(self) -> None:
+        """Ids, grains and addresses are asked about by the rule for the runner alone."""
+        door = self.doors()["operation"]
+        for tgt, kind in (
+            ("b", "glob"),
+            ("b", "list"),
+            ("letter:B", "grain"),
+            ("192.0.2.2", "ipcidr"),
+            ("G@letter:B and not N@first", "compound"),
+        ):
+            for fun in ("cache.grains", "mine.get"):
+                ((good, value),) = self.results(door, fun, self.targeting(tgt, kind)[fun])
+                self.assertEqual((good, sorted(value)), (True, ["b"] if fun != "mine.get" else []))
+            ((good, value),) = self.results(
+                door, "manage.down", {"kwarg": {"tgt": tgt, "tgt_type": kind, **TIMES}}
+            )
+            self.assertEqual((good, value), (True, ["b"]))
+
+    def test_covered(self) -> None:
+        """Whole pillar values may be asked about where a rule covers who has them."""
+        door = self.doors()["operation"]
+        given = {"kwarg": {"tgt": "secret:abc", "tgt_type": "pillar"}}
+        ((good, value),) = self.results(door, "cache.mine", given)
+        self.assertEqual((good, value), (True, {"a": {"x": "a"}}))
+
+        ((good, value),) = self.results(door, "manage.down", {"kwarg": {**given["kwarg"], **TIMES}})
+        self.assertEqual((good, value), (True, ["a"]))
+        for job in self.rig.published_jobs():
+            # T-ACL-4: what was judged goes out here as well
+            self.assertEqual((job["tgt"], job["tgt_type"]), (["a"], "list"))
+        given = {"arg": ["I@secret:abc", "a"]}
+        ((good, value),) = self.results(door, "match.compound_matches", given)
+        self.assertEqual((good, value), (True, {"res": "a"}))
+
+    def test_T_PIL_3_orchestrations(self) -> None:
+        """
+        T-PIL-3: the words of C{state.orchestrate_single} are its caller's, and so are judged by
+        the rules, also when another node goes on with it; those of an SLS are the operator's.
+        """
+        for fun, arg, refused in (
+            ("state.orchestrate_single", ["salt.function", "test.ping"], True),
+            ("state.orchestrate_high", [{"x": {"salt.function": []}}], True),
+            ("state.orchestrate", ["deploy"], False),
+        ):
+            self.doors()["operation"](fun, {"arg": arg})
+            jid = self.rig.children.all[-1].payload["jid"]
+            active = self.rig.orchestrating.found(jid)
+            self.assertEqual(active.run.rules is not None, refused, fun)
+
+            job = {"tgt": "secret:x*", "tgt_type": "pillar", "fun": "test.ping", "arg": []}
+            before = len(self.rig.publications.sent)
+            items: list[Any] = []
+
+            async def publish(run: Any = active.run, job: Any = job, items: Any = items) -> None:
+                async for item in run.publish_rest(job):
+                    items.append(item)
+
+            work = Deferred.fromCoroutine(publish())
+            self.rig.clock.pump([0.1] * 5)
+            if refused:
+                self.failureResultOf(work)
+            else:
+                work.addErrback(lambda failure: None)
+                work.cancel()
+            self.assertEqual(len(self.rig.publications.sent) - before, 0 if refused else 1, fun)
+            told = self.rig.orchestrating._told(active, {"chunks": [], "pillar": ""})
+            self.assertEqual(json.loads(json.dumps(told["options"]["rules"])), active.run.rules)
+
+
+class RunnersAloneTests(RunnerTests):
+    """A login which has no rule for minions at all."""
+
+    rules = ["@runner"]
+
+    def test_covered(self) -> None:
+        """Without a rule for minions no pillar value may be asked about, not even a whole one."""
+        door = self.doors()["operation"]
+        for tgt in ("secret:abc", "secret:nobody"):
+            given = {"kwarg": {"tgt": tgt, "tgt_type": "pillar"}}
+            ((good, _),) = self.results(door, "cache.mine", given)
+            self.assertFalse(good, tgt)
+
+
+TIMES = {"timeout": 1, "gather_job_timeout": 1}
+"""How long those who do not answer are waited for."""

@@ -121,11 +121,11 @@ async def runner(ctx: Context, request: ClearRequest, peer: str) -> bytes:
         # The form of stock clients: both lie in the one field
         arg, kwarg = [*arg, *kwarg["arg"]], kwarg["kwarg"]
     try:
-        user, _ = await _caller(ctx, request.load, "runner", peer, arg, kwarg)
+        user, rules = await _caller(ctx, request.load, "runner", peer, arg, kwarg)
     except (NotProven, RemoteError) as error:
         return _denied(ctx, error)
     tell_done(ctx, user, f"runner fun={quoted(cmd.fun)}", _way(peer))
-    started = await ctx.runner(cmd.fun, arg, kwarg, user, background=True)
+    started = await ctx.runner(cmd.fun, arg, kwarg, user, background=True, rules=rules)
     return pack({"tag": started["tag"], "jid": started["jid"]})
 
 

@@ -344,6 +344,7 @@ class Orchestrating:
             "options": {
                 **{key: active.what[key] for key in ("arg", "kwarg", "runner")},
                 "exact": active.run.exact,
+                "rules": active.run.rules if active.run.rules is None else [*active.run.rules],
             },
             "parent": active.above[-1] if active.above else "",
         }
@@ -479,6 +480,7 @@ class Orchestrating:
                 run["user"],
                 own=jid,
                 exact=bool(run["options"].get("exact")),
+                rules=run["options"].get("rules"),
             )
         finally:
             self._resumed.pop(jid, None)
