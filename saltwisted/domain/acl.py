@@ -2,10 +2,11 @@
 Who may run what: publisher_acl and its blacklist, the rules of logins, and peer rules.
 
 The rules are written as in Salt: a list whose items are patterns of functions (for all minions), or
-maps of one target to such patterns, which may in turn restrict arguments. Two things are stricter
+maps of one target to such patterns, which may in turn restrict arguments. Three things are stricter
 than in Salt, where they were holes: every function of a compound command must be allowed, including
-those that a function calls by name (T-ACL-1); and if a target matches nobody, only rules for all
-minions allow it (T-ACL-2).
+those that a function calls by name (T-ACL-1); if a target matches nobody, only rules for all
+minions allow it (T-ACL-2); and what a rule for some minions allows is for the minions by which it
+was judged, not for those that read the target in their own way (T-ACL-4).
 
 L{saltwisted.domain.eauth} and L{saltwisted.master.logins} check who a user is.
 """
@@ -14,9 +15,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from enum import IntEnum
 from fnmatch import fnmatch, fnmatchcase
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
+
+from attrs import frozen
 
 from saltwisted.domain.api.pieces import room_after
 from saltwisted.domain.arguments import split_words
@@ -31,19 +35,34 @@ from saltwisted.domain.nested import (
     nesting,
     readable,
 )
+from saltwisted.domain.targeting.bounds import fault
 from saltwisted.domain.targeting.regexes import is_risky
-from saltwisted.domain.targeting.selection import guesses_pillar
+from saltwisted.domain.targeting.selection import Selection, guesses_pillar, pillar_words
 from saltwisted.domain.targeting.traverse import DELIMITER
 from saltwisted.errors import TargetError
 
 Resolve = Callable[[Any, str, str], Collection[str]]
 """C{resolve(target, target_type, delimiter)}: the accepted minions that are meant."""
 
-Judging: TypeAlias = Generator[tuple[Any, str, str] | None, frozenset[str], bool]
+Decision = TypeVar("Decision")
+Judging: TypeAlias = Generator[tuple[Any, str, str] | None, Selection, Decision]
 """
 A decision in steps: C{(target, target_type, delimiter)} wants the minions that are meant sent,
 or a L{TargetError} thrown in; C{None} is a pause. Its value is the decision.
 """
+
+
+@frozen
+class Grant:
+    """
+    What rules allow of a request that has a target; there is none for what they refuse.
+
+    @ivar judged: the minions that the target was judged to mean. The rules allow it on these alone,
+        whatever the target says to somebody else. C{None}: they allow it on every minion.
+    """
+
+    judged: Selection | None = None
+
 
 _EXACT = {
     "pillar": "pillar_exact",
@@ -52,7 +71,7 @@ _EXACT = {
 }
 
 
-def decide(judging: Judging, resolve: Resolve) -> bool:
+def decide(judging: Judging[Decision], resolve: Resolve) -> Decision:
     """The decision at once, for callers that can resolve a target at once."""
     try:
         asked = next(judging)
@@ -61,13 +80,14 @@ def decide(judging: Judging, resolve: Resolve) -> bool:
                 asked = next(judging)
                 continue
             try:
-                meant = frozenset(resolve(*asked))
+                meant = Selection(minions=list(resolve(*asked)))
             except TargetError as error:
                 asked = judging.throw(error)
             else:
                 asked = judging.send(meant)
     except StopIteration as end:
-        return bool(end.value)
+        decision: Decision = end.value
+        return decision
 
 
 def expr_match(value: str, expression: str) -> bool:
@@ -114,7 +134,9 @@ def command_fault(fun: Any) -> str:
     return ""
 
 
-def blacklisting(blacklist: Mapping[str, Any] | None, user: str, fun: Any, arg: Any) -> Judging:
+def blacklisting(
+    blacklist: Mapping[str, Any] | None, user: str, fun: Any, arg: Any
+) -> Judging[bool]:
     """
     Whether C{publisher_acl_blacklist} names the user, or any function of the command; in steps.
     """
@@ -146,8 +168,13 @@ def rules_for(acl: Mapping[str, Any] | None, user: str) -> list[Any]:
     return found
 
 
+EVERYBODY = "*"
+"""The target of a rule for all minions."""
 FREE = frozenset(("saltutil.find_job",))
-"""What everybody may ask of minions who may ask anything: whether they still run a job."""
+"""
+What needs no rule for the function: whoever may have a minion do anything may ask it whether it
+still runs a job. The target is judged nevertheless (L{covering}).
+"""
 
 
 def may_publish(
@@ -160,7 +187,7 @@ def may_publish(
     tgt_type: str,
     delimiter: str = DELIMITER,
     extras: Mapping[str, Any] | None = None,
-) -> Judging:
+) -> Judging[Grant | None]:
     """
     Whether a user with these rules may publish this, through whichever interface: a local user by
     C{publisher_acl}, or a login by C{external_auth}.
@@ -168,15 +195,15 @@ def may_publish(
     @param extras: what else the job carries: C{ret}, C{module_executors} and the like.
     """
     if (yield from blacklisting(blacklist, user, fun, arg)):
-        return False
+        return None
     if not rules:
-        return False
+        return None
     if not extras_allowed(rules, extras or {}):
-        return False
+        return None
     if not (yield from may_have_fired(rules, fun, arg)):
-        return False
+        return None
     if isinstance(fun, str) and fun in FREE:
-        return True
+        return (yield from covering(rules, tgt, tgt_type, delimiter))
     return (yield from allowed(rules, fun, arg, tgt, tgt_type, delimiter))
 
 
@@ -226,13 +253,9 @@ def allowed(
     tgt: Any,
     tgt_type: str,
     delimiter: str = DELIMITER,
-) -> Judging:
+) -> Judging[Grant | None]:
     """
     Whether rules allow a command on a target: all its functions, on all matching minions.
-
-    A target by pillar values must not have wildcards, not even in what it excludes, and must match
-    the same minions when compared exactly, because otherwise a user could guess secrets. Node
-    groups are the operator's words.
 
     A target that matches nobody is allowed by a rule for all minions, and by no other (T-ACL-2): a
     user who may run a function anywhere may learn that nobody matches, but a user with rules for
@@ -240,32 +263,59 @@ def allowed(
     """
     wanted = calls(fun, arg)
     if not wanted or any(not name for name, _ in wanted):
-        return False
-    try:
-        if guesses_pillar(tgt, str(tgt_type).lower(), {}):
-            return False
-        minions = yield tgt, tgt_type, delimiter
-        exact = _EXACT.get(str(tgt_type).lower())
-        if exact is not None and not minions <= (yield tgt, exact, delimiter):
-            return False
-    except TargetError:
-        return False
-    if not tgt:
-        return False
-    covered: dict[str, bool] = {"*": True}
+        return None
+    meant = yield from _meant(tgt, tgt_type, delimiter)
+    if meant is None:
+        return None
+    minions = frozenset(meant.minions)
+    covered: dict[str, bool] = {}
+    reach = _Reach.EVERYWHERE
     for name, own in wanted:
-        if not (yield from _one_allowed(rules, name, own, minions, covered)):
-            return False
+        reach = min(reach, (yield from _one_allowed(rules, name, own, minions, covered)))
+        if not reach:
+            return None
         try:
             inside = yield from nesting(name, own)
         except Unreadable:
-            return False
+            return None
         if not _kind_allowed(rules, "@returner", inside.returners):
-            return False
+            return None
         for inner in inside.functions:
-            if not (yield from _one_allowed(rules, inner, None, minions, covered)):
-                return False
-    return True
+            reach = min(reach, (yield from _one_allowed(rules, inner, None, minions, covered)))
+            if not reach:
+                return None
+    return Grant() if reach is _Reach.EVERYWHERE else Grant(meant)
+
+
+def _meant(tgt: Any, tgt_type: str, delimiter: str) -> Judging[Selection | None]:
+    """
+    The minions that a user's target means; C{None} if no user who is bound by rules may ask so.
+
+    A target by pillar values must not have wildcards, not even in what it excludes, and must match
+    the same minions when compared exactly, because otherwise a user could guess secrets. Node
+    groups are the operator's words.
+    """
+    kind = str(tgt_type).lower()
+    try:
+        if guesses_pillar(tgt, kind, {}):
+            return None
+        meant = yield tgt, tgt_type, delimiter
+        exact = _EXACT.get(kind)
+        if exact is not None:
+            exactly = yield tgt, exact, delimiter
+            if not frozenset(meant.minions) <= frozenset(exactly.minions):
+                return None
+    except TargetError:
+        return None
+    return meant if tgt else None
+
+
+class _Reach(IntEnum):
+    """Where rules allow a function: not on all that are meant, on these, or on every minion."""
+
+    NOT_HERE = 0
+    HERE = 1
+    EVERYWHERE = 2
 
 
 def _one_allowed(
@@ -274,29 +324,99 @@ def _one_allowed(
     arg: Sequence[Any] | None,
     minions: frozenset[str],
     covered: dict[str, bool],
-) -> Judging:
+) -> Judging[_Reach]:
     """@param covered: of the rules' targets so far, whether they mean all these minions."""
     words = Words(arg)
+    targets: list[str] = []
     for rule in rules:
         yield None
         if isinstance(rule, str):
             if function_matches(rule, fun):
-                return True
-        elif isinstance(rule, Mapping) and len(rule) == 1:
-            ((target, patterns),) = rule.items()
-            if not isinstance(target, str) or target.startswith("@"):
-                continue
-            if not conditions_allow(patterns, fun, words):
-                continue
-            if target not in covered:
-                try:
-                    meant = yield target, "compound", DELIMITER
-                    covered[target] = bool(minions) and minions <= meant
-                except TargetError:
-                    covered[target] = False
-            if covered[target]:
-                return True
-    return False
+                return _Reach.EVERYWHERE
+            continue
+        target, conditions = _for_minions(rule)
+        if target and conditions_allow(conditions, fun, words):
+            if target == EVERYBODY:
+                return _Reach.EVERYWHERE
+            targets.append(target)
+    for target in targets:
+        if target not in covered:
+            covered[target] = bool(minions) and minions <= (yield from _of_rule(target))
+        if covered[target]:
+            return _Reach.HERE
+    return _Reach.NOT_HERE
+
+
+def _for_minions(rule: Any) -> tuple[str, Any]:
+    """The target of a rule for some minions, and what it allows there; C{""} for other rules."""
+    if isinstance(rule, Mapping) and len(rule) == 1:
+        ((target, conditions),) = rule.items()
+        if isinstance(target, str) and not target.startswith("@"):
+            return target, conditions
+    return "", None
+
+
+def _of_rule(target: str) -> Judging[frozenset[str]]:
+    """The minions of a rule's target; nobody if it cannot be understood."""
+    try:
+        return frozenset((yield target, "compound", DELIMITER).minions)
+    except TargetError:
+        return frozenset()
+
+
+def covering(
+    rules: Sequence[Any], tgt: Any, tgt_type: str, delimiter: str = DELIMITER
+) -> Judging[Grant | None]:
+    """
+    Whether each minion of a target is covered by some rule of a user, whatever that rule allows
+    there: what is asked needs no rule of its own (T-ACL-4).
+
+    The target is judged as one of a command (L{allowed}): no guessing, and nobody only for a user
+    who has a rule for all minions.
+    """
+    meant = yield from _meant(tgt, tgt_type, delimiter)
+    if meant is None:
+        return None
+    targets: dict[str, None] = {}
+    for rule in rules:
+        yield None
+        if isinstance(rule, str):
+            if not rule.startswith("@") and _compiled(rule) is not None:
+                return Grant()
+            continue
+        target, conditions = _for_minions(rule)
+        if target and _listed(conditions):
+            if target == EVERYBODY:
+                return Grant()
+            targets[target] = None
+    left = frozenset(meant.minions)
+    for target in targets if left else ():
+        left -= yield from _of_rule(target)
+        if not left:
+            return Grant(meant)
+    return None
+
+
+def may_target(
+    rules: Sequence[Any],
+    tgt: Any,
+    tgt_type: str,
+    delimiter: str = DELIMITER,
+    nodegroups: Mapping[str, Any] | None = None,
+) -> Judging[Grant | None]:
+    """
+    Whether a login may give this target to a runner that the rules allow (T-PIL-3).
+
+    A rule for a runner names no minions: it is for all of them, and ids, grains and addresses may
+    be asked about. Pillars have secrets, which could be spelled out by asking whom a value means.
+    So a target that asks for pillar, also by a node group, is judged like one of a command: it must
+    not guess, and each minion that it means must be covered by a rule for minions.
+    """
+    kind = str(tgt_type).lower()
+    # Who looks up what is too large finds nobody, and says why
+    if fault(tgt, kind, delimiter) or not pillar_words(tgt, kind, nodegroups or {}):
+        return Grant()
+    return (yield from covering(rules, tgt, tgt_type, delimiter))
 
 
 class Words:
@@ -439,21 +559,21 @@ def peer_may_publish(
     tgt: Any,
     tgt_type: str,
     ret: Any = "",
-) -> Judging:
+) -> Judging[Grant | None]:
     """
     Whether a minion may publish this; C{publish.*} never, also in turn: a minion would publish
     in another's name.
     """
     rules = peer_rules(peer, minion_id)
     if not rules or not extras_allowed(rules, {"ret": ret}):
-        return False
+        return None
     try:
         for name, own in calls(fun, arg):
             inside = yield from nesting(name, own)
             if any(each.startswith("publish.") for each in (name, *inside.functions)):
-                return False
+                return None
     except Unreadable:
-        return False
+        return None
     return (yield from allowed(rules, fun, arg, tgt, tgt_type))
 
 

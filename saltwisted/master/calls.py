@@ -148,6 +148,7 @@ class Calls(Functions):
         exact: bool = False,
         beside: Mapping[str, Any] | None = None,
         own: str = "",
+        rules: Sequence[Any] | None = None,
     ) -> dict[str, Any]:
         """
         Call a runner.
@@ -160,6 +161,8 @@ class Calls(Functions):
             values.
         @param beside: additional data for the events of the run.
         @param own: a new job id of this master, if it has made one for this call.
+        @param rules: those of the login that calls, by which its targets are judged; C{None}: who
+            calls is not bound by any.
         @raises RemoteError: the jid is invalid.
         @raises DeniedError: the jid is in use.
         """
@@ -175,7 +178,7 @@ class Calls(Functions):
             kwarg = {ORCHESTRATION: jid, **kwarg}
         tag = f"salt/run/{jid}"
         stream = stream or _silent
-        how: dict[str, Any] = {"exact": exact, "secret": HIDDEN.get()}
+        how: dict[str, Any] = {"exact": exact, "rules": rules, "secret": HIDDEN.get()}
         run = runners.Run(ctx, jid, user, self._progress(tag, stream), stream, **how)
         function = self.runners.get(fun)
         call = self._call(

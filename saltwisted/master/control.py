@@ -164,7 +164,8 @@ class Control:
 
     async def publish(self, call: Call) -> Any:
         """Publish a job, and say who is expected to answer."""
-        return await self._ctx.dispatcher.publish(load_of(call.args), call.user)
+        load = load_of(call.args)
+        return await self._ctx.dispatcher.publish(load, call.user, judged=call.bounds)
 
     async def run(self, call: Call) -> Any:
         """Publish a job, stream its returns as they come, and end with who did not answer."""
@@ -174,6 +175,7 @@ class Control:
             call.user,
             timeout=call.args.get("timeout"),
             gather_job_timeout=call.args.get("gather_job_timeout"),
+            judged=call.bounds,
         )
         # Whoever goes away while he is told of a return leaves nobody who listens for the next
         async with aclosing(items):
@@ -185,11 +187,13 @@ class Control:
 
     async def match(self, call: Call) -> Any:
         """List the accepted minions that a target matches; nothing is published."""
-        selection = await self._ctx.find(
-            call.args["tgt"],
-            str(call.args.get("tgt_type") or "glob"),
-            delimiter_of(as_ping(call.args)),
-        )
+        selection = call.bounds
+        if selection is None:
+            selection = await self._ctx.find(
+                call.args["tgt"],
+                str(call.args.get("tgt_type") or "glob"),
+                delimiter_of(as_ping(call.args)),
+            )
         return sorted(selection.minions)
 
     async def events(self, call: Call) -> Any:
@@ -220,6 +224,7 @@ class Control:
             background=bool(args.get("async")),
             keep=bool(args.get("keep", True)),
             jid=args.get("jid"),
+            rules=call.bounds,
         )
 
     async def wheel(self, call: Call) -> Any:

@@ -29,7 +29,12 @@ from saltwisted.domain.jid import JidMaker, is_jid
 from saltwisted.domain.jobids import BEGUN, JobInParts, judged_jid
 from saltwisted.domain.secrecy import told
 from saltwisted.domain.targeting.nodegroups import unfold
-from saltwisted.domain.targeting.selection import Universe, guesses_pillar, pillar_words
+from saltwisted.domain.targeting.selection import (
+    Selection,
+    Universe,
+    guesses_pillar,
+    pillar_words,
+)
 from saltwisted.errors import DeniedError, RemoteError, TargetError
 from saltwisted.master.asked import origin
 from saltwisted.master.chosen import Chosen
@@ -113,6 +118,7 @@ class Dispatcher:
         exact: bool = False,
         own: bool = False,
         again: bool = False,
+        judged: Selection | None = None,
     ) -> dict[str, Any]:
         """
         Publish one job.
@@ -126,6 +132,9 @@ class Dispatcher:
             accepts no more jobs.
         @param again: whether it had begun before the start; minions that connect a little later get
             it too.
+        @param judged: the minions by which rules allowed it: it goes out as a list of them, on this
+            node and on others, and is on record so. C{None}: whoever reads the target says whom it
+            means.
         @return: C{{jid, minions, missing}}; C{jid} is C{None}, with an C{error}, if nothing
             matched.
         @raises RemoteError: the target or function is missing or too large, the jid is invalid, the
@@ -145,7 +154,9 @@ class Dispatcher:
         if exact and guesses_pillar(tgt, tgt_type, groups):
             ground.counters["denied:pillar-guess"] += 1
             raise DeniedError(f"{user} may not target by pillar with wildcards")
-        selection = await self.targets.find(tgt, tgt_type, delimiter, exact=exact)
+        selection = judged
+        if selection is None:
+            selection = await self.targets.find(tgt, tgt_type, delimiter, exact=exact)
         # It may have begun to hand over what it has while the minions were being found
         self._see_whether_open(own)
         try:
@@ -161,8 +172,9 @@ class Dispatcher:
             if selection.missing:
                 reason = "No minions matched the target."
             return {"jid": None, "minions": [], "error": reason}
-        if by_pillar:
-            # Minions would read the words themselves, each in its own pillar and not exactly
+        if by_pillar or judged is not None:
+            # Minions would read the words themselves: pillar not exactly, and any expression by the
+            # rules of their own release, which need not be those by which it was judged
             tgt, tgt_type = list(minions), "list"
         whole = await self.chosen.part(chosen, load, user) if chosen else None
         jid = jid or chosen or self.new_jid()
@@ -189,6 +201,7 @@ class Dispatcher:
         own: bool = False,
         goes_out: bool = True,
         again: bool = False,
+        judged: Selection | None = None,
     ) -> dict[str, Any]:
         """
         Like L{publish}, for a job that may have been published before under the jid of its load, on
@@ -205,15 +218,16 @@ class Dispatcher:
             return await self._published(chosen, list(load["tgt"]), list(load["tgt"]))
         job = await self._ground.jobs.job(chosen) if chosen else None
         if job is None or job.get("claimed"):
-            published = await self.publish(load, user, jid, exact, own, again)
+            published = await self.publish(load, user, jid, exact, own, again, judged)
             return {**published, "returned": {}} if again else published
         # It judges whose the jid is as well
         minions = list((await self.chosen.part(chosen, load, user)).minions)
         more: list[str] = []
         if load.get("tgt_type") == "list":
             wanted = load["tgt"] if isinstance(load["tgt"], list) else load["tgt"].split(",")
-            more = [name for name in wanted if name not in minions]
-            minions = [name for name in minions if name in wanted]
+            before, named = set(minions), set(wanted)
+            more = [name for name in wanted if name not in before]
+            minions = [name for name in minions if name in named]
         told = list(minions)
         if more:
             rest = await self.publish({**load, "tgt": more}, user, jid, exact, own, again)
@@ -311,11 +325,12 @@ class Dispatcher:
         own: bool = False,
         publish: str = "all",
         again: bool = False,
+        judged: Selection | None = None,
     ) -> AsyncGenerator[dict[str, Any], None]:
         """
         Publish a job and follow it to its end.
 
-        @param exact: as for L{publish}; so are C{own} and C{again}.
+        @param exact: as for L{publish}; so are C{own}, C{again} and C{judged}.
         @param publish: C{rest}: as L{publish_rest} does; C{none}: as L{publish_rest} does when
             nothing is published.
         @param timeout: seconds until silent minions are asked whether they still run it.
@@ -328,9 +343,11 @@ class Dispatcher:
             "rest": self.publish_rest,
             "none": partial(self.publish_rest, goes_out=False),
         }
+        way = partial(ways[publish], exact=exact, own=own, again=again)
         return AwaitedJob(
             self._ground,
-            partial(ways[publish], exact=exact, own=own, again=again),
+            partial(way, judged=judged),
+            way,
             self.new_jid,
             dict(load),
             user,

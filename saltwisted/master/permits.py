@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from saltwisted.domain.acl import (
+    Grant,
     blacklisting,
     bound_by_acl,
     may_publish,
@@ -37,9 +38,9 @@ def wants_login(given: Any) -> bool:
     return isinstance(given, Mapping) and ("token" in given or "eauth" in given)
 
 
-async def user_may_publish(ctx: Context, who: User, load: Mapping[str, Any]) -> bool:
+async def user_may_publish(ctx: Context, who: User, load: Mapping[str, Any]) -> Grant | None:
     """
-    Whether a login may publish this.
+    Whether a login may publish this, and to whom.
 
     @raises RemoteError: it is more than anybody judges.
     """
@@ -47,9 +48,11 @@ async def user_may_publish(ctx: Context, who: User, load: Mapping[str, Any]) -> 
     return await _judged(ctx, who.rules, who.name, load)
 
 
-async def local_may_publish(ctx: Context, user: str, owner: bool, load: Mapping[str, Any]) -> bool:
+async def local_may_publish(
+    ctx: Context, user: str, owner: bool, load: Mapping[str, Any]
+) -> Grant | None:
     """
-    Whether a local user may publish this.
+    Whether a local user may publish this, and to whom.
 
     @param user: the user's name; C{sudo_NAME} for one who became root.
     @param owner: whether this is root or the master's own user.
@@ -64,12 +67,14 @@ async def local_may_publish(ctx: Context, user: str, owner: bool, load: Mapping[
         judging = blacklisting(
             config.publisher_acl_blacklist, user, load.get("fun"), load.get("arg") or []
         )
-        return not await ctx.dispatcher.targets.judged(judging)
+        return None if await ctx.dispatcher.targets.judged(judging) else Grant()
     name = name or user
     return await _judged(ctx, rules_for(config.publisher_acl, name), name, load)
 
 
-async def _judged(ctx: Context, rules: Sequence[Any], user: str, load: Mapping[str, Any]) -> bool:
+async def _judged(
+    ctx: Context, rules: Sequence[Any], user: str, load: Mapping[str, Any]
+) -> Grant | None:
     return await ctx.dispatcher.targets.judged(
         may_publish(
             rules,

@@ -13,7 +13,7 @@ from typing import Any
 
 from saltwisted.domain.acl import blacklisting
 from saltwisted.domain.brief import brief
-from saltwisted.domain.operations.table import Caller, Judge, Right, owner_only
+from saltwisted.domain.operations.table import Caller, Judge, Permitted, Right, owner_only
 from saltwisted.errors import DeniedError, RemoteError
 from saltwisted.master.context import Context
 from saltwisted.master.loads import arguments_of
@@ -32,7 +32,15 @@ NO_LOGIN = "Authentication error occurred."
 
 
 class Rights:
-    """The rules, for one master."""
+    """
+    The rules, for one master.
+
+    @ivar publish: its bounds are the minions by which a job was judged, a L{Selection
+        <saltwisted.domain.targeting.selection.Selection>}: it is published to these. C{None}: to
+        whom its target means.
+    @ivar match: likewise.
+    @ivar runner: its bounds are the rules of a login; C{None} for who is not bound by any.
+    """
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
@@ -44,9 +52,9 @@ class Rights:
         self.runner = Right(called, self._caller("runner", "salt-run"))
         self.wheel = Right(called, self._caller("wheel", "salt-key"))
 
-    async def _publish(self, caller: Caller, args: Mapping[str, Any]) -> str:
+    async def _publish(self, caller: Caller, args: Mapping[str, Any]) -> Permitted:
         """
-        The name to publish as, if he may publish this.
+        The name to publish as, if he may publish this, and to whom.
 
         @raises RemoteError: Salt's C{AuthenticationError} for a wrong password or token.
         @raises DeniedError: he may not.
@@ -61,34 +69,36 @@ class Rights:
         asked = str(args.get("user") or "")
         if caller.owner and asked.startswith("sudo_"):
             name = asked
-        if not await local_may_publish(self._ctx, name, caller.owner, args):
+        grant = await local_may_publish(self._ctx, name, caller.owner, args)
+        if grant is None:
             self._refuse(caller, name, f"publish {brief(args.get('fun'))}")
             blacklist = self._ctx.config.publisher_acl_blacklist
             judging = blacklisting(blacklist, name, args.get("fun"), args.get("arg") or [])
             if await self._ctx.dispatcher.targets.judged(judging):
                 raise DeniedError(f"publisher_acl_blacklist does not let {name} run this")
             raise DeniedError(f'Authentication failure of type "user" occurred for user {name}.')
-        return name
+        return Permitted(name, grant.judged)
 
     async def _login_publishes(
         self, caller: Caller, proof: Mapping[str, Any], args: Mapping[str, Any]
-    ) -> str:
+    ) -> Permitted:
         try:
             who = await self._ctx.logins.prove(proof, caller.source)
         except NotProven:
             raise self._unproven() from None
-        if not await user_may_publish(self._ctx, who, args):
+        grant = await user_may_publish(self._ctx, who, args)
+        if grant is None:
             self._refuse(caller, who.name, f"publish {args.get('fun')}")
             raise DeniedError("Authorization error occurred.")
-        return who.name
+        return Permitted(who.name, grant.judged)
 
-    async def _match(self, caller: Caller, args: Mapping[str, Any]) -> str:
+    async def _match(self, caller: Caller, args: Mapping[str, Any]) -> Permitted:
         return await self._publish(caller, as_ping(args))
 
     def _caller(self, kind: str, command: str) -> Judge:
-        async def judge(caller: Caller, args: Mapping[str, Any]) -> str:
+        async def judge(caller: Caller, args: Mapping[str, Any]) -> str | Permitted:
             """
-            The name of who calls this runner or wheel function.
+            The name of who calls this runner or wheel function, and the rules of a login.
 
             @raises DeniedError: he may not.
             @raises RemoteError: nobody that is known.
@@ -111,7 +121,7 @@ class Rights:
             except NotProven as error:
                 self._ctx.counters["denied:control"] += 1
                 raise RemoteError(error.name, str(error)) from None
-            return who.name
+            return Permitted(who.name, who.rules)
 
         return judge
 

@@ -45,14 +45,20 @@ class AwaitedJob:
         self,
         ground: Ground,
         publish: Publish,
+        ask: Publish,
         new_jid: Callable[[], str],
         load: dict[str, Any],
         user: str,
         timeout: float,
         gather: float,
     ) -> None:
+        """
+        @param publish: how the job is published.
+        @param ask: how questions about it are, each to some of its minions.
+        """
         self._ground = ground
         self._publish = publish
+        self._ask_minions = ask
         self._new_jid = new_jid
         self._load = load
         self._user = user
@@ -112,7 +118,7 @@ class AwaitedJob:
 
     def _recalling(self, jid: str, minions: list[str]) -> Recall:
         async def publish(load: Mapping[str, Any], own: str) -> None:
-            await self._publish(load, self._user, own)
+            await self._ask_minions(load, self._user, own)
 
         return Recall(self._ground, publish, self._new_jid, jid, minions)
 
@@ -201,7 +207,7 @@ class AwaitedJob:
         let_go(self._ask_and_tell(load, jid), self.log, "find_job could not be published")
 
     async def _ask_and_tell(self, load: Mapping[str, Any], jid: str) -> None:
-        await self._publish(load, self._user, jid)
+        await self._ask_minions(load, self._user, jid)
         if self._job is not None:
             self._job.asked(self._ground.clock.seconds())
             self._schedule()

@@ -15,7 +15,7 @@ from typing import Any
 from attrs import evolve
 from twisted.logger import Logger
 
-from saltwisted.domain.acl import Judging
+from saltwisted.domain.acl import Decision, Judging
 from saltwisted.domain.api.pieces import room_after
 from saltwisted.domain.brief import brief
 from saltwisted.domain.targeting.selection import (
@@ -144,13 +144,13 @@ class Targets:
                 break
         return ids[: len(taken)], taken
 
-    async def judged(self, judging: Judging) -> bool:
+    async def judged(self, judging: Judging[Decision]) -> Decision:
         """
         Make a decision that depends on what targets match, a few milliseconds at a time.
 
         @param judging: the decision; each target is looked up once, however often it asks.
         """
-        known: dict[tuple[str, str, str], frozenset[str]] = {}
+        known: dict[tuple[str, str, str], Selection] = {}
         until = thread_time() + turns.PORTION
         try:
             asked = next(judging)
@@ -163,7 +163,8 @@ class Targets:
                     continue
                 key = (repr(asked[0]), *asked[1:])
                 if key not in known:
-                    known[key] = frozenset((await self.find(*asked)).minions)
+                    known[key] = await self.find(*asked)
                 asked = judging.send(known[key])
         except StopIteration as end:
-            return bool(end.value)
+            decision: Decision = end.value
+            return decision

@@ -11,6 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.jid import jid_at
+from saltwisted.domain.targeting.selection import Selection
 from saltwisted.errors import RemoteError
 from saltwisted.stores.jobs import longpacking
 from saltwisted.wire.crypticle import open_sealed
@@ -146,6 +147,31 @@ class ForwardTests(SynchronousTestCase):
         self.nodes.settle()
 
         self.assertEqual([job["tgt"] for job in self.b.published_jobs()], [["n"], ["o"]])
+
+    def test_T_ACL_4_other_nodes_publish_the_judged_list(self) -> None:
+        """
+        T-ACL-4: a job that was judged by a list of minions names them on each node, whether it
+        came as a message or as a row.
+        """
+        for cut in (False, True):
+            if cut:
+                self.b.peers.cut("a")
+                self.b.peers.cut("c")
+            load = {"tgt": "*", "fun": "test.ping", "arg": []}
+            judged = Selection(minions=["n"])
+            work = self.a.ctx.dispatcher.publish(load, "fred", judged=judged)
+            jid = self.nodes.get(Deferred.fromCoroutine(work))["jid"]
+            if cut:
+                self.nodes.turn(3)
+                self.b.peers.join(self.c.peers)
+                self.nodes.turn(3)
+            self.nodes.settle()
+
+            for node in (self.a, self.b, self.c):
+                sent = [job for job in node.published_jobs() if job["jid"] == jid]
+                self.assertEqual(
+                    {(tuple(job["tgt"]), job["tgt_type"]) for job in sent}, {(("n",), "list")}
+                )
 
     def test_under_way(self) -> None:
         """Any node knows of some minions which have not returned to a job."""

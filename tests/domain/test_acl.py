@@ -10,10 +10,12 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.acl import (
+    FREE,
     allowed,
     blacklisting,
     decide,
     may_publish,
+    may_target,
     peer_allows,
     peer_may_publish,
     rules_for,
@@ -35,12 +37,12 @@ def resolve(tgt: Any, tgt_type: str, delimiter: str) -> Collection[str]:
 
 def may(rules: list[Any], fun: Any, arg: Any = (), tgt: str = "web*", kind: str = "glob") -> bool:
     """Whether rules allow it."""
-    return decide(allowed(rules, fun, list(arg), tgt, kind), resolve)
+    return decide(allowed(rules, fun, list(arg), tgt, kind), resolve) is not None
 
 
 def publishes(peer: dict[str, Any], fun: Any, arg: list[Any], tgt: str) -> bool:
     """Whether the minion C{x} may publish it."""
-    return decide(peer_may_publish(peer, "x", fun, arg, tgt, "glob"), resolve)
+    return decide(peer_may_publish(peer, "x", fun, arg, tgt, "glob"), resolve) is not None
 
 
 def blacklisted(blacklist: Any, user: str, fun: Any, arg: Any) -> bool:
@@ -160,7 +162,7 @@ class PublisherTests(SynchronousTestCase):
 
         def carries(rules: list[Any], fun: str = "test.ping", **extras: Any) -> bool:
             judging = may_publish(rules, {}, "fred", fun, [], "*", "glob", ":", extras)
-            return decide(judging, resolve)
+            return decide(judging, resolve) is not None
 
         some = [".*", {"@returner": ["pgjsonb", "log*"]}, {"@executor": ["sudo"]}]
         every = [".*", "@returner", "@executor"]
@@ -266,7 +268,7 @@ class PublisherTests(SynchronousTestCase):
             ("N@webs", True),
         ):
             judging = allowed(["test.*"], "test.ping", [], tgt, "compound")
-            self.assertEqual(decide(judging, everybody), good, tgt)
+            self.assertEqual(decide(judging, everybody) is not None, good, tgt)
 
     def test_arguments(self) -> None:
         """A rule may fix arguments: those that it mentions must be there, others are free."""
@@ -309,13 +311,112 @@ class PublisherTests(SynchronousTestCase):
 
         def fred(fun: str, black: dict[str, Any] | None = None) -> bool:
             judging = may_publish(rules_for(acl, "fred"), black, "fred", fun, [], "*", "glob")
-            return decide(judging, resolve)
+            return decide(judging, resolve) is not None
 
         self.assertTrue(fred("test.ping"))
         self.assertFalse(fred("pkg.install"))
         self.assertFalse(fred("cmd.run", {"modules": ["cmd.run"]}))
         nothing = may_publish(rules_for({}, "fred"), {}, "fred", "test.ping", [], "*", "glob")
-        self.assertFalse(decide(nothing, resolve))
+        self.assertIsNone(decide(nothing, resolve))
+
+
+class GrantTests(SynchronousTestCase):
+    """To whom rules allow something (T-ACL-4)."""
+
+    def granted(self, rules: list[Any], fun: Any, tgt: Any = "web*", kind: str = "glob") -> Any:
+        """The minions to whom a command goes: some, all ("every"), or C{None} if it is refused."""
+        grant = decide(may_publish(rules, {}, "fred", fun, [], tgt, kind), resolve)
+        if grant is None or grant.judged is None:
+            return grant and "every"
+        return sorted(grant.judged.minions)
+
+    def test_T_ACL_4_whom(self) -> None:
+        """T-ACL-4: rules for some minions allow it on those that were judged, and no others."""
+        some = {"web*": ["test.*"]}
+        for rules, fun, expected in (
+            ([some], "test.ping", ["web1", "web2"]),
+            (["test.ping"], "test.ping", "every"),
+            ([{"*": ["test.ping"]}], "test.ping", "every"),
+            # Whichever comes first
+            ([some, "test.ping"], "test.ping", "every"),
+            ([some, {"*": "test"}], "test.ping", "every"),
+            # The least of several functions, and of those that one calls
+            ([some, "cmd.run"], "test.ping,cmd.run", ["web1", "web2"]),
+            (["test.*", {"web*": "cmd.run"}], "cmd.run,test.ping", ["web1", "web2"]),
+            ([{"db1": ["test.*"]}], "test.ping", None),
+        ):
+            self.assertEqual(self.granted(rules, fun), expected, (rules, fun))
+        nested = allowed(
+            ["saltutil.cmd", {"web*": "cmd.run"}], "saltutil.cmd", ["*", "cmd.run"], "web*", "glob"
+        )
+        grant = decide(nested, resolve)
+        assert grant is not None and grant.judged is not None
+        self.assertEqual(grant.judged.minions, ["web1", "web2"])
+
+    def test_T_ACL_4_free(self) -> None:
+        """
+        T-ACL-4: a free function needs no rule that names it; but each minion that is meant has to
+        be covered by a rule, and its target must not guess.
+        """
+        some = {"web*": ["test.ping"]}
+        for rules, tgt, kind, expected in (
+            ([some], "web*", "glob", ["web1", "web2"]),
+            ([some], "*", "glob", None),
+            ([some], "db1", "glob", None),
+            ([some], "none", "glob", None),
+            ([some], "broken", "glob", None),
+            ([some], "", "glob", None),
+            # Together they cover it
+            ([some, {"db1": [{"cmd.run": {"args": ["x"]}}]}], "*", "glob", ["db1", "web1", "web2"]),
+            ([{"web*": []}], "web*", "glob", None),
+            ([{"broken": ["test.*"]}], "web*", "glob", None),
+            (["pkg.install"], "db1", "glob", "every"),
+            ([{"*": ["pkg.install"]}], "none", "glob", "every"),
+            (["@runner", {"@jobs": ["x"]}, "(", 5], "web*", "glob", None),
+            ([some], "secret:*", "pillar", None),
+            ([".*"], "secret:*", "pillar", None),
+            ([".*"], "not I@secret:a*", "compound", None),
+        ):
+            for fun in FREE:
+                self.assertEqual(self.granted(rules, fun, tgt, kind), expected, (rules, tgt))
+            # In a list it is a command like others
+            self.assertIsNone(self.granted([some], [*FREE], "web*"))
+
+    def test_T_PIL_3_targets_of_runners(self) -> None:
+        """
+        T-PIL-3: what a login gives a runner as a target is free, unless it asks for pillar: then
+        it must not guess, and a rule has to cover each minion.
+        """
+        groups = {"secret": "I@secret:a*", "webs": "web*"}
+        whole = {"secret:abc": ("web1",), "I@secret:abc": ("web1",), "secret": ("web1",)}
+
+        def meant(tgt: Any, tgt_type: str, delimiter: str) -> Collection[str]:
+            return whole.get(tgt) or MINIONS.get(tgt, ())
+
+        for tgt, kind, alone, covered, every in (
+            ("*", "glob", "every", "every", "every"),
+            ("G@os:*", "compound", "every", "every", "every"),
+            ("webs", "nodegroup", "every", "every", "every"),
+            ("I@" * 40_000, "compound", "every", "every", "every"),
+            ("secret:abc", "pillar", None, ["web1"], "every"),
+            ("secret:abc", "pillar_exact", None, ["web1"], "every"),
+            ("I@secret:abc", "compound", None, ["web1"], "every"),
+            ("I@secret:abc", "COMPOUND", None, ["web1"], "every"),
+            ("secret", "nodegroup", None, ["web1"], "every"),
+            ("secret:a*", "pillar", None, None, None),
+            ("secret:a*", "pillar_exact", None, None, None),
+            ("secret:abc", "pillar_pcre", None, None, None),
+            ("not I@secret:a*", "compound", None, None, None),
+            ("none:none", "pillar", None, None, "every"),
+        ):
+            for rules, expected in (
+                (["@runner"], alone),
+                (["@runner", {"web*": ["test.ping"]}], covered),
+                (["@runner", "test.ping"], every),
+            ):
+                grant = decide(may_target(rules, tgt, kind, ":", groups), meant)
+                seen = grant and ("every" if grant.judged is None else grant.judged.minions)
+                self.assertEqual(seen, expected, (tgt[:20], kind, rules))
 
 
 class SpecialTests(SynchronousTestCase):

@@ -22,7 +22,7 @@ def sends(rules: list[Any], *arg: Any, **kwarg: Any) -> bool:
 def publishes(rules: list[Any], fun: Any, *arg: Any) -> bool:
     """Whether rules allow minions to be called so."""
     judging = may_publish(rules, None, "ci", fun, list(arg), "m", "glob")
-    return decide(judging, lambda target, kind, delimiter: {"m"})
+    return decide(judging, lambda target, kind, delimiter: {"m"}) is not None
 
 
 class UserTests(SynchronousTestCase):

@@ -138,11 +138,14 @@ class LoginTests(SynchronousTestCase):
         self.assertEqual(self.rig.publications.sent, [])
 
     def test_find_job(self) -> None:
-        """Whoever may ask anything may ask whether a job still runs."""
+        """Who may have a minion do anything may ask it whether a job still runs; others not."""
         ann = self.good(username="ann", password="word")
-        (answer,) = self.publish("saltutil.find_job", **ann)
+        (answer,) = self.publish("saltutil.find_job", "web1", **ann)
+        self.assertEqual(answer["load"]["minions"], ["web1"])
 
-        self.assertEqual(len(answer["load"]["minions"]), 2)
+        for tgt in ("*", "db1", "none"):
+            (answer,) = self.publish("saltutil.find_job", tgt, **ann)
+            self.assertEqual(answer["error"]["name"], "AuthorizationError", tgt)
 
     def refusal_time(self, **changes: Any) -> tuple[float, Any]:
         """How long a refusal takes, and what it says."""

@@ -213,6 +213,38 @@ class OrchestrationTests(SynchronousTestCase):
         self.assertEqual((answer["jid"], answer["retcode"]), (jid, 0))
         self.assertEqual(answer["return"]["data"], {"rig_master": FINE})
 
+    def test_T_PIL_3_resumed_with_rules(self) -> None:
+        """
+        T-PIL-3: what a login itself says is judged by its rules also after a takeover, in the steps
+        of the run and in the runners that they call; what an SLS says never is.
+        """
+        rules = ["@runner", {"web1": ["test.*"]}]
+        for fun, arg, expected in (
+            ("state.orchestrate_single", ("salt.runner", "test.arg"), rules),
+            ("state.orchestrate", ("deploy",), None),
+        ):
+            self.rig.kept.calls.clear()
+            d = self.begin(fun, *arg, rules=rules)
+            self.successResultOf(self.child.ask("run_begin", chunks=[{"state": "x"}], pillar=""))
+            self.child.end("was ended by SIGKILL")
+            self.successResultOf(d)
+            _, jid, run = self.rig.kept.calls[0]
+
+            d = Deferred.fromCoroutine(self.rig.orchestrating.resume(jid, run, {}, {}))
+
+            self.assertEqual(self.rig.orchestrating.active[jid].run.rules, expected)
+            asked = self.ask(
+                "runner",
+                orchestration=jid,
+                fun="cache.grains",
+                kwarg={"tgt": "secret:a*", "tgt_type": "pillar"},
+            )
+            self.successResultOf(asked)
+            ends = [d for _, d in self.rig.events if d.get("fun") == "runner.cache.grains"]
+            self.assertEqual(ends[-1]["success"], expected is None, fun)
+            self.finish(FINE)
+            self.successResultOf(d)
+
     def test_minion_comes_after_the_takeover(self) -> None:
         """
         A minion that finds this master only after a run has gone on here gets the job of the next

@@ -109,7 +109,7 @@ class TargetsTests(SynchronousTestCase):
         self.assertEqual(self.successResultOf(found).minions, ids)
         self.assertGreater(len(later_calls), 10)
 
-    def judge(self, judging: Judging, clock: Clock | None = None) -> Deferred[bool]:
+    def judge(self, judging: Judging[bool], clock: Clock | None = None) -> Deferred[bool]:
         """Have a decision made."""
         return Deferred.fromCoroutine(Targets(clock or Clock(), universe, None).judged(judging))
 
@@ -117,15 +117,15 @@ class TargetsTests(SynchronousTestCase):
         """A decision that asks about targets gets its answers, each looked up once."""
         looked: list[Any] = []
 
-        def deciding() -> Judging:
+        def deciding() -> Judging[bool]:
             ids = yield "a*", "glob", ":"
             again = yield "a*", "glob", ":"
             names = yield ["b1"], "list", ":"
-            looked.append((ids, again is ids, names))
+            looked.append((ids.minions, again is ids, names.minions))
             return True
 
         self.assertIs(self.successResultOf(self.judge(deciding())), True)
-        self.assertEqual(looked, [({"a1", "a2"}, True, {"b1"})])
+        self.assertEqual(looked, [(["a1", "a2"], True, ["b1"])])
 
     def test_judged_in_turns(self) -> None:
         """A long decision gives the reactor back in between."""
@@ -133,7 +133,7 @@ class TargetsTests(SynchronousTestCase):
         clock = Clock()
         paused: list[bool] = []
 
-        def deciding() -> Judging:
+        def deciding() -> Judging[bool]:
             for _ in range(5):
                 yield None
                 paused.append(not clock.getDelayedCalls())

@@ -359,7 +359,9 @@ class Forward:
             # The row of a job in parts tells of the latest one, and has the minions of all
             moment = fields["at"]
             if job.get("tgt_type") == "list":
-                minions = [minion for minion in minions if minion in job["tgt"]]
+                tgt = job["tgt"]
+                named = frozenset(tgt.split(",") if isinstance(tgt, str) else tgt)
+                minions = [minion for minion in minions if minion in named]
         for kept in ("kwargs", BEGUN):
             job.pop(kept, None)
         self._judge(entry.stream.node, jid, job, minions, moment)

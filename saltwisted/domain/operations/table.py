@@ -43,6 +43,20 @@ class Caller:
     proof: Mapping[str, Any] = field(factory=dict, repr=False)
 
 
+@frozen
+class Permitted:
+    """
+    What a rule of rights allows, if that is less than all that was asked.
+
+    @ivar user: the user in whose name it is done.
+    @ivar bounds: what the handler must keep to, in a form that rule and handler agree on; C{None}:
+        nothing.
+    """
+
+    user: str
+    bounds: Any = field(default=None, repr=False)
+
+
 @frozen(kw_only=True)
 class Call:
     """
@@ -51,15 +65,17 @@ class Call:
     @ivar args: its arguments, checked, without those that were not given.
     @ivar user: the user in whose name it is done, according to the rule of rights.
     @ivar stream: where items go before the answer, if the operation streams.
+    @ivar bounds: what it must keep to, according to the rule of rights (L{Permitted}).
     """
 
     args: dict[str, Any] = field(repr=False)
     caller: Caller
     user: str
     stream: Stream
+    bounds: Any = field(default=None, repr=False)
 
 
-Judge = Callable[[Caller, Mapping[str, Any]], Awaitable[str]]
+Judge = Callable[[Caller, Mapping[str, Any]], Awaitable[str | Permitted]]
 Handler = Callable[[Call], Awaitable[Any]]
 
 
@@ -70,7 +86,7 @@ class Right:
 
     @ivar words: who may, as the page of the operations says it.
     @ivar judge: gets the caller and the arguments; returns the user in whose name the call is done,
-        or raises L{DeniedError} or L{RemoteError}.
+        or a L{Permitted}, or raises L{DeniedError} or L{RemoteError}.
     """
 
     words: str
@@ -189,16 +205,18 @@ class Operations:
             row = await self._find(name, caller)
             # A rule of rights may read the arguments, so that they are checked first
             given = checked(row.name, row.takes, bool(row.more), args)
-            user = await row.right.judge(caller, given)
+            judged = await row.right.judge(caller, given)
+            permitted = Permitted(judged) if isinstance(judged, str) else judged
             # What only says what it would do changes nothing
             if row.record is not None and not given.get("dry_run"):
-                self._recorded(user, in_words(row, given), caller)
+                self._recorded(permitted.user, in_words(row, given), caller)
             return await row.handler(
                 Call(
                     args=given,
                     caller=caller,
-                    user=user,
+                    user=permitted.user,
                     stream=stream if row.streams else _no_items,
+                    bounds=permitted.bounds,
                 )
             )
         except DeniedError as error:

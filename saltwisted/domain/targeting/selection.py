@@ -468,6 +468,14 @@ EXACT_FORMS = {
 """Target type to the one that reads pillar values without wildcards, also those in its words."""
 
 
+_LOOSE_FORMS = {
+    "pillar_exact": "pillar",
+    "compound_pillar_exact": "compound",
+    "nodegroup_pillar_exact": "nodegroup",
+}
+"""Of those types the ones that name the same values; a client may send either."""
+
+
 def exact_form(tgt_type: str) -> str:
     """
     The type as which a target is read that a minion names, which must not learn others' pillar.
@@ -484,6 +492,7 @@ def pillar_words(tgt: Any, tgt_type: str, nodegroups: Mapping[str, Any]) -> list
     @param nodegroups: empty to look at what the target itself says alone.
     """
     known: set[str] = set()
+    tgt_type = _LOOSE_FORMS.get(tgt_type, tgt_type)
     if tgt_type in ("pillar", "pillar_pcre"):
         return [Word("I" if tgt_type == "pillar" else "J", "", str(tgt))]
     if tgt_type == "nodegroup":

@@ -8,7 +8,7 @@ Their rights are checked as on the control socket (L{saltwisted.master.permits})
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from saltwisted.domain.brief import brief, quoted
@@ -58,20 +58,20 @@ async def publish(ctx: Context, request: ClearRequest, peer: str) -> bytes:
         if wants_login(cmd.kwargs):
             who = await ctx.logins.prove(cmd.kwargs, peer)
             user = who.name
-            may = await user_may_publish(ctx, who, load)
+            grant = await user_may_publish(ctx, who, load)
             load["kwargs"] = {k: v for k, v in cmd.kwargs.items() if k not in CREDENTIALS}
         else:
             found = ctx.users.user_of(cmd.key, cmd.user or "")
             if found is None:
                 return _failed(ctx)
             user, owner = found
-            may = await local_may_publish(ctx, user, owner, load)
-        if not may:
+            grant = await local_may_publish(ctx, user, owner, load)
+        if grant is None:
             ctx.counters["denied:local"] += 1
             tell_refusal(ctx, user, f"publish {brief(cmd.fun)}", _way(peer))
             return _refusal("AuthorizationError", "Authorization error occurred.")
         tell_done(ctx, user, f"publish fun={quoted(cmd.fun)} tgt={quoted(cmd.tgt)}", _way(peer))
-        published = await ctx.dispatcher.publish(load, user)
+        published = await ctx.dispatcher.publish(load, user, judged=grant.judged)
     except NotProven:
         return _failed(ctx)
     except (DeniedError, RemoteError) as error:
@@ -81,9 +81,9 @@ async def publish(ctx: Context, request: ClearRequest, peer: str) -> bytes:
 
 async def _caller(
     ctx: Context, load: Mapping[str, Any], kind: str, peer: str, arg: Any, kwarg: Any
-) -> str:
+) -> tuple[str, Sequence[Any] | None]:
     """
-    The name of who may call this runner or wheel function.
+    The name of who may call this runner or wheel function, and the rules of a login.
 
     @raises NotProven: nobody, or he may not.
     @raises RemoteError: not the master's own user, or the function's name is none.
@@ -96,12 +96,12 @@ async def _caller(
             what = f"run {kind} {load.get('fun')}"
             tell_refusal(ctx, who.name, what, _way(peer))
             raise
-        return who.name
+        return who.name, who.rules
     key, user = load.get("key"), load.get("user")
     if isinstance(key, str):
         found = ctx.users.user_of(key, user if isinstance(user, str) else "")
         if found is not None and found[1]:
-            return found[0]
+            return found[0], None
     raise RemoteError("UserAuthenticationError", 'Authentication failure of type "user" occurred')
 
 
@@ -121,11 +121,11 @@ async def runner(ctx: Context, request: ClearRequest, peer: str) -> bytes:
         # The form of stock clients: both lie in the one field
         arg, kwarg = [*arg, *kwarg["arg"]], kwarg["kwarg"]
     try:
-        user = await _caller(ctx, request.load, "runner", peer, arg, kwarg)
+        user, rules = await _caller(ctx, request.load, "runner", peer, arg, kwarg)
     except (NotProven, RemoteError) as error:
         return _denied(ctx, error)
     tell_done(ctx, user, f"runner fun={quoted(cmd.fun)}", _way(peer))
-    started = await ctx.runner(cmd.fun, arg, kwarg, user, background=True)
+    started = await ctx.runner(cmd.fun, arg, kwarg, user, background=True, rules=rules)
     return pack({"tag": started["tag"], "jid": started["jid"]})
 
 
@@ -139,7 +139,7 @@ async def wheel(ctx: Context, request: ClearRequest, peer: str) -> bytes:
     try:
         arg, more = arguments_of(request.load)
         kwarg.update(more)
-        user = await _caller(ctx, request.load, "wheel", peer, arg, kwarg)
+        user, _ = await _caller(ctx, request.load, "wheel", peer, arg, kwarg)
     except (NotProven, RemoteError) as error:
         return _denied(ctx, error)
     tell_done(ctx, user, f"wheel fun={quoted(cmd.fun)}", _way(peer))

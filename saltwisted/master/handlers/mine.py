@@ -7,7 +7,7 @@ decide who may read what.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -101,7 +101,10 @@ async def mine_get(ctx: Context, who: str, cmd: MineGet) -> dict[str, Any]:
             if not peer_allows(ctx.config.mine_get, who, fun):
                 return {}
     tgt_type = cmd.tgt_type or cmd.expr_form or "glob"
-    return await gather(ctx, who, cmd.tgt, tgt_type, functions, exact=True)
+    targets = ctx.dispatcher.targets
+    # The answer must not tell it other minions' pillar
+    selection = await targets.find(cmd.tgt, tgt_type, greedy=False, exact=True)
+    return await gather(ctx, who, selection.minions, functions)
 
 
 def functions_of(fun: Any) -> list[str]:
@@ -112,23 +115,14 @@ def functions_of(fun: Any) -> list[str]:
 
 
 async def gather(
-    ctx: Context,
-    who: str | None,
-    tgt: Any,
-    tgt_type: str,
-    functions: list[str],
-    exact: bool = False,
+    ctx: Context, who: str | None, minions: Sequence[str], functions: list[str]
 ) -> dict[str, Any]:
     """
-    The mine as C{who} may see it; C{None} is the master itself, which may see all.
-
-    @param exact: a minion asks: the answer must not tell it other minions' pillar.
+    The mine of these minions as C{who} may see it; C{None} is the master itself, which may see all.
     """
-    targets = ctx.dispatcher.targets
-    selection = await targets.find(tgt, tgt_type, greedy=False, exact=exact)
     found: dict[str, dict[str, Any]] = {}
     judged: dict[str, bool] = {}
-    async for minion in in_turns(ctx.clock, selection.minions):
+    async for minion in in_turns(ctx.clock, minions):
         data = ctx.cache.get("mine", minion)
         if not data:
             continue

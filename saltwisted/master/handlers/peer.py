@@ -10,7 +10,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from saltwisted.domain.acl import command_fault, minion_may_say, peer_allows, peer_may_publish
+from saltwisted.domain.acl import (
+    Grant,
+    command_fault,
+    minion_may_say,
+    peer_allows,
+    peer_may_publish,
+)
 from saltwisted.domain.brief import brief
 from saltwisted.domain.events import rough_weight
 from saltwisted.domain.firing import SEND, tag_sent
@@ -40,16 +46,16 @@ def _args(arg: Any) -> list[Any]:
     return list(arg) if isinstance(arg, (list, tuple)) else [arg]
 
 
-async def _permitted(ctx: Context, who: str, cmd: MinionPub | MinionPublish) -> bool:
+async def _permitted(ctx: Context, who: str, cmd: MinionPub | MinionPublish) -> Grant | None:
     tgt_type = cmd.tgt_type or "glob"
     if command_fault(cmd.fun) or fault(cmd.tgt, tgt_type):
-        return False
+        return None
     if rough_weight([cmd.arg, cmd.ret]) > PUBLISH.request:
         ctx.counters["refused:too-large"] += 1
-        return False
+        return None
     if guesses_pillar(cmd.tgt, tgt_type, ctx.config.nodegroups or {}):
         ctx.counters["denied:pillar-guess"] += 1
-        return False
+        return None
     return await ctx.dispatcher.targets.judged(
         peer_may_publish(
             ctx.config.peer,
@@ -65,7 +71,8 @@ async def _permitted(ctx: Context, who: str, cmd: MinionPub | MinionPublish) -> 
 
 async def minion_pub(ctx: Context, who: str, cmd: MinionPub) -> dict[str, Any]:
     """Publish a job for a minion, which then asks for the returns with C{pub_ret}."""
-    if not await _permitted(ctx, who, cmd):
+    grant = await _permitted(ctx, who, cmd)
+    if grant is None:
         ctx.counters["denied:minion_pub"] += 1
         tell_refusal(ctx, f"minion {who}", f"publish {brief(cmd.fun)}", "peer publication")
         return {}
@@ -81,6 +88,7 @@ async def minion_pub(ctx: Context, who: str, cmd: MinionPub) -> dict[str, Any]:
         },
         who,
         exact=True,
+        judged=grant.judged,
     )
     if published.get("jid"):
         ctx.dispatcher.remember_issuer(published["jid"], who)
@@ -91,10 +99,10 @@ async def minion_publish(ctx: Context, who: str, cmd: MinionPublish) -> dict[str
     """Publish a job for a minion and wait for what comes back within its time-out."""
     try:
         timeout = seconds_of(cmd.timeout, ctx.config.timeout)
-        permitted = await _permitted(ctx, who, cmd)
+        grant = await _permitted(ctx, who, cmd)
     except RemoteError:
-        permitted = False
-    if not permitted:
+        grant = None
+    if grant is None:
         ctx.counters["denied:minion_publish"] += 1
         tell_refusal(ctx, f"minion {who}", f"publish {brief(cmd.fun)}", "peer publication")
         return {}
@@ -112,6 +120,7 @@ async def minion_publish(ctx: Context, who: str, cmd: MinionPublish) -> dict[str
         who,
         timeout=timeout,
         exact=True,
+        judged=grant.judged,
     ):
         if item["kind"] == "return":
             data = item["data"]

@@ -123,9 +123,11 @@ class OrchestrationOperations:
             if takes is not None and "saltenv" in takes[0] and "saltenv" in call.args:
                 # As in stock, the environment of the SLS counts
                 kwarg["saltenv"] = call.args["saltenv"]
-            how: dict[str, Any] = {"exact": active.run.exact, "jid": call.args.get("jid")}
+            above = active.run
+            how: dict[str, Any] = {"exact": above.exact, "rules": above.rules}
+            how["jid"] = call.args.get("jid")
             try:
-                return await ctx.runner(fun, arg, kwarg, active.run.user, **how)
+                return await ctx.runner(fun, arg, kwarg, above.user, **how)
             finally:
                 self._orchestrating.did(active, fun)
 

@@ -346,6 +346,7 @@ class Orchestrating:
             "options": {
                 **{key: active.what[key] for key in ("arg", "kwarg", "runner")},
                 "exact": active.run.exact,
+                "rules": active.run.rules if active.run.rules is None else [*active.run.rules],
             },
             "parent": active.above[-1] if active.above else "",
             "secret": active.run.secret,
@@ -483,6 +484,7 @@ class Orchestrating:
                 run["user"],
                 own=jid,
                 exact=bool(run["options"].get("exact")),
+                rules=run["options"].get("rules"),
             )
         finally:
             self._resumed.pop(jid, None)

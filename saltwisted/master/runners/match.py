@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from saltwisted.domain.keys import valid_minion_id
-from saltwisted.errors import SaltwistedError
+from saltwisted.errors import DeniedError, SaltwistedError
 from saltwisted.master.runner_table import Run, Runner
 
 
@@ -26,6 +26,8 @@ async def compound_matches(run: Run, expr: Any, minion_id: Any) -> dict[str, Any
         return {"res": False}
     try:
         is_meant = await run.means(expr, minion_id)
+    except DeniedError:
+        raise
     except SaltwistedError:
         # As in stock: whoever asks does not learn why.
         is_meant = False

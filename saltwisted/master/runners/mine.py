@@ -20,7 +20,8 @@ async def get(run: Run, tgt: Any, fun: Any, tgt_type: str = "glob") -> Any:
         salt-run mine.get '*' network.interfaces
     """
     functions = functions_of(fun)
-    return await gather(run.ctx, run.ctx.node, tgt, tgt_type, functions, run.exact)
+    minions = await run.find(tgt, tgt_type, greedy=False)
+    return await gather(run.ctx, run.ctx.node, minions, functions)
 
 
 async def update(

@@ -67,6 +67,7 @@ async def orchestrate(
         salt-run state.orchestrate webserver saltenv=dev pillarenv=aws
     """
     _checked(pillar)
+    run.targets_by_operator()
     config = run.ctx.config
     jid = str(orchestration_jid or run.jid)
     words = {
