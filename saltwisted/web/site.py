@@ -49,6 +49,10 @@ SHORT = 16_384
 """Bytes of a text that is compressed at once, in up to 0.6 ms."""
 HTML = "text/html;charset=utf-8"
 CORS_METHODS = ("GET", "POST")
+NOT_OURS = (
+    "The origin of the page is not one of cors_origin, and not the host that was asked: behind a"
+    " proxy that changes Host, name it there"
+)
 
 
 class Sessions(Protocol):
@@ -245,6 +249,7 @@ class Site:
         @raises Problem: what is said instead.
         """
         foreign = self._cross_origin(exchange)
+        changes = exchange.method == "POST"
         allowed = self._options.authorized_ips
         if allowed and exchange.address not in allowed:
             self._counters["api:bad-ip"] += 1
@@ -263,9 +268,13 @@ class Site:
             raise Problem(401, NO_RIGHT)
         if handler is None:
             raise Problem(405, "Specified method is invalid for this resource")
-        if foreign and exchange.session is not None and exchange.session.by_cookie:
-            # A page of somebody else's in the browser of a user who has logged in
-            raise Problem(403, "The origin is not one of cors_origin")
+        by_cookie = exchange.session is not None and exchange.session.by_cookie
+        by_header = exchange.session is not None and not by_cookie
+        if foreign and (by_cookie or (changes and not by_header)):
+            # A page of somebody else's in the browser of a user who has logged in, or who would be
+            # logged in as somebody else. No such page can send our headers
+            self._counters["api:bad-origin"] += 1
+            raise Problem(403, NOT_OURS)
         form = "" if endpoint.plain else accept.best(exchange.headers.get("accept"))
         self._query(exchange, endpoint)
         if endpoint.reads and exchange.method == "POST":
@@ -287,7 +296,11 @@ class Site:
         """
         origin = exchange.headers.get("origin")
         told = exchange.answer_headers
-        if origin is not None and not self._known_origin(origin, exchange):
+        # A browser says that itself, by TLS: also behind a proxy that changes Host
+        is_own = exchange.headers.get("sec-fetch-site") == "same-origin"
+        if origin is not None and not is_own and not self._known_origin(origin, exchange):
+            return True
+        if origin is None and self._comes_from_elsewhere(exchange):
             return True
         told["Access-Control-Allow-Origin"] = origin or "*"
         told["Access-Control-Expose-Headers"] = "GET, POST"
@@ -301,10 +314,23 @@ class Site:
             told["Access-Control-Max-Age"] = "1400"
         return False
 
+    def _comes_from_elsewhere(self, exchange: Exchange) -> bool:
+        """
+        Whether a request without C{Origin} is a form of a foreign page all the same. Programs send
+        none of these headers; a browser that leaves out one of them sends another.
+        """
+        if exchange.method != "POST":
+            return False
+        site = exchange.headers.get("sec-fetch-site")
+        if site is not None:
+            return site not in ("same-origin", "none") and not self._known_origin("", exchange)
+        page = exchange.headers.get("referer")
+        return page is not None and not self._known_origin(origin_of(page), exchange)
+
     def _known_origin(self, origin: str, exchange: Exchange) -> bool:
         named = self._options.cors_origin
         named = [named] if isinstance(named, str) else named
-        if "*" in named or origin in named:
+        if "*" in named or (origin and origin in named):
             return True
         try:
             netloc = urlsplit(origin).netloc
@@ -560,6 +586,15 @@ def api_acl_allows(acl: Mapping[str, Any], username: Any, address: str) -> bool:
 def allowed_of(endpoint: Endpoint) -> str:
     """The methods that there are, as C{Allow} says it."""
     return ", ".join(sorted({*endpoint.methods, *({"HEAD"} if "GET" in endpoint.methods else ())}))
+
+
+def origin_of(page: str) -> str:
+    """The origin of a page, as browsers write it; C{""} for what is no address of one."""
+    try:
+        found = urlsplit(page)
+    except ValueError:
+        return ""
+    return f"{found.scheme}://{found.netloc}" if found.scheme and found.netloc else ""
 
 
 def clean(text: str) -> bytes:
