@@ -18,6 +18,7 @@ from saltwisted.domain.acl import (
     rules_for,
     special_allows,
 )
+from saltwisted.domain.who import Who
 from saltwisted.doors import PUBLISH
 from saltwisted.errors import RemoteError
 from saltwisted.master.asked import asks
@@ -85,7 +86,7 @@ async def _judged(ctx: Context, rules: Sequence[Any], user: str, load: Mapping[s
     )
 
 
-def tell_refusal(ctx: Context, who: str, what: str, source: str) -> None:
+def tell_refusal(ctx: Context, who: Who, what: str, source: str) -> None:
     """
     An authenticated user requested something forbidden: logs one line for those who maintain the
     rules.
@@ -95,14 +96,14 @@ def tell_refusal(ctx: Context, who: str, what: str, source: str) -> None:
     """
     ctx.log.warn(
         "{who} may not {what} (by {source})",
-        who=who[:200],
+        who=str(who)[:200],
         what=what[:400],
         source=source,
         foreign=True,
     )
 
 
-def tell_done(ctx: Context, who: str, what: str, source: str) -> None:
+def tell_done(ctx: Context, who: Who, what: str, source: str) -> None:
     """
     Somebody does something that is allowed: logs one line, at every log level, for later questions
     about who did it.
@@ -113,7 +114,7 @@ def tell_done(ctx: Context, who: str, what: str, source: str) -> None:
     asks(who, source)
     ctx.log.info(
         "{who} does {what} (by {source})",
-        who=who[:200],
+        who=str(who)[:200],
         what=what[:400],
         source=source,
         foreign=True,

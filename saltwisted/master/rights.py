@@ -14,6 +14,7 @@ from typing import Any
 from saltwisted.domain.acl import blacklisting
 from saltwisted.domain.brief import brief
 from saltwisted.domain.operations.table import Caller, Judge, Right, owner_only
+from saltwisted.domain.who import Who, local
 from saltwisted.errors import DeniedError, RemoteError
 from saltwisted.master.context import Context
 from saltwisted.master.loads import arguments_of
@@ -44,9 +45,9 @@ class Rights:
         self.runner = Right(called, self._caller("runner", "salt-run"))
         self.wheel = Right(called, self._caller("wheel", "salt-key"))
 
-    async def _publish(self, caller: Caller, args: Mapping[str, Any]) -> str:
+    async def _publish(self, caller: Caller, args: Mapping[str, Any]) -> Who:
         """
-        The name to publish as, if he may publish this.
+        Whom to publish as, if he may publish this.
 
         @raises RemoteError: Salt's C{AuthenticationError} for a wrong password or token.
         @raises DeniedError: he may not.
@@ -62,33 +63,33 @@ class Rights:
         if caller.owner and asked.startswith("sudo_"):
             name = asked
         if not await local_may_publish(self._ctx, name, caller.owner, args):
-            self._refuse(caller, name, f"publish {brief(args.get('fun'))}")
+            self._refuse(caller, local(name), f"publish {brief(args.get('fun'))}")
             blacklist = self._ctx.config.publisher_acl_blacklist
             judging = blacklisting(blacklist, name, args.get("fun"), args.get("arg") or [])
             if await self._ctx.dispatcher.targets.judged(judging):
                 raise DeniedError(f"publisher_acl_blacklist does not let {name} run this")
             raise DeniedError(f'Authentication failure of type "user" occurred for user {name}.')
-        return name
+        return local(name)
 
     async def _login_publishes(
         self, caller: Caller, proof: Mapping[str, Any], args: Mapping[str, Any]
-    ) -> str:
+    ) -> Who:
         try:
-            who = await self._ctx.logins.prove(proof, caller.source)
+            proven = await self._ctx.logins.prove(proof, caller.source, caller.admits)
         except NotProven:
             raise self._unproven() from None
-        if not await user_may_publish(self._ctx, who, args):
-            self._refuse(caller, who.name, f"publish {args.get('fun')}")
+        if not await user_may_publish(self._ctx, proven, args):
+            self._refuse(caller, proven.who, f"publish {args.get('fun')}")
             raise DeniedError("Authorization error occurred.")
-        return who.name
+        return proven.who
 
-    async def _match(self, caller: Caller, args: Mapping[str, Any]) -> str:
+    async def _match(self, caller: Caller, args: Mapping[str, Any]) -> Who:
         return await self._publish(caller, as_ping(args))
 
     def _caller(self, kind: str, command: str) -> Judge:
-        async def judge(caller: Caller, args: Mapping[str, Any]) -> str:
+        async def judge(caller: Caller, args: Mapping[str, Any]) -> Who:
             """
-            The name of who calls this runner or wheel function.
+            Who calls this runner or wheel function.
 
             @raises DeniedError: he may not.
             @raises RemoteError: nobody that is known.
@@ -99,19 +100,19 @@ class Rights:
                     raise self._unproven()
                 if not caller.owner:
                     raise DeniedError(f"only root and the master's own user may use {command}")
-                return caller.name
+                return caller.account
             try:
-                who = await self._ctx.logins.prove(proof, caller.source)
+                proven = await self._ctx.logins.prove(proof, caller.source, caller.admits)
                 arguments = arguments_of(args)
                 try:
-                    may_call(who, kind, str(args["fun"]), *arguments)
+                    may_call(proven, kind, str(args["fun"]), *arguments)
                 except NotProven:
-                    self._refuse(caller, who.name, f"run {kind} {args['fun']}")
+                    self._refuse(caller, proven.who, f"run {kind} {args['fun']}")
                     raise
             except NotProven as error:
                 self._ctx.counters["denied:control"] += 1
                 raise RemoteError(error.name, str(error)) from None
-            return who.name
+            return proven.who
 
         return judge
 
@@ -119,7 +120,7 @@ class Rights:
         self._ctx.counters["denied:control"] += 1
         return RemoteError("AuthenticationError", NO_LOGIN)
 
-    def _refuse(self, caller: Caller, who: str, what: str) -> None:
+    def _refuse(self, caller: Caller, who: Who, what: str) -> None:
         tell_refusal(self._ctx, who, what, f"{caller.door}, {caller.source}")
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from attrs import define, field
 
+from saltwisted.domain.who import Who
 from saltwisted.master.context import Context
 from saltwisted.master.function_table import imported
 from saltwisted.parts import IFunctionModule
@@ -69,13 +70,18 @@ class Run:
 
     ctx: Context
     jid: str
-    user: str
+    who: Who
     progress: Callable[[Any, str], Awaitable[None]]
     tell: Callable[[Any], Awaitable[None]] = field(default=_nobody)
     outputter: str | None = None
     failed: bool = False
     exact: bool = False
     secret: bool = False
+
+    @property
+    def user(self) -> str:
+        """The caller, in words for people: see L{Who}."""
+        return str(self.who)
 
     async def find(self, tgt: Any, tgt_type: str) -> Sequence[str]:
         """The accepted minions that a target of the caller means."""
@@ -96,7 +102,7 @@ class Run:
         self, load: Mapping[str, Any], timeout: Any = None, gather_job_timeout: Any = None
     ) -> AsyncGenerator[dict[str, Any], None]:
         """Publish a job in the caller's name, and follow it; see L{Dispatcher.run}."""
-        return self.ctx.dispatcher.run(load, self.user, timeout, gather_job_timeout, self.exact)
+        return self.ctx.dispatcher.run(load, self.who, timeout, gather_job_timeout, self.exact)
 
     def publish_rest(
         self,
@@ -109,7 +115,7 @@ class Run:
         """As L{publish}, of a job that may have been published; see L{Dispatcher.publish_rest}."""
         ctx, how = self.ctx, "rest" if goes_out else "none"
         return ctx.dispatcher.run(
-            load, self.user, timeout, gather_job_timeout, self.exact, publish=how, again=again
+            load, self.who, timeout, gather_job_timeout, self.exact, publish=how, again=again
         )
 
     def show_by(self, outputter: str) -> None:

@@ -27,6 +27,7 @@ from saltwisted.domain.api.parcels import Unpacking
 from saltwisted.domain.api.pieces import NotJson, pieces, room_after
 from saltwisted.domain.api.problems import NO_RIGHT, Problem, page, problem_of
 from saltwisted.domain.eauth import Token
+from saltwisted.domain.operations.table import Admits
 from saltwisted.doors import HTTP
 from saltwisted.errors import DeniedError, RemoteError, StoreError
 from saltwisted.transports.deferreds import let_go
@@ -409,7 +410,7 @@ class Site:
         ):
             self._counters["api:bad-token"] += 1
             return None
-        exchange.request.known(token.name)
+        exchange.request.known(token.who)
         return Session(word=word, token=token, by_cookie=by_cookie, by_bearer=bearer)
 
     def _query(self, exchange: Exchange, endpoint: Endpoint) -> None:
@@ -581,6 +582,21 @@ def api_acl_allows(acl: Mapping[str, Any], username: Any, address: str) -> bool:
     if isinstance(places, str):
         places = [places]
     return isinstance(places, (list, tuple)) and (address in places or "*" in places)
+
+
+def admitting(acl: Mapping[str, Any], address: str) -> Admits:
+    """Whom C{api_acl} lets connect from an address, by the name that is proven."""
+    return lambda name: api_acl_allows(acl, name, address)
+
+
+def admits_somebody(acl: Mapping[str, Any], address: str) -> bool:
+    """
+    Whether C{api_acl} lets anybody connect from an address: from elsewhere no login is looked at,
+    so that nobody guesses passwords from there.
+    """
+    users = acl.get("users") if acl else None
+    names = users if isinstance(users, Mapping) else ()
+    return not acl or any(api_acl_allows(acl, name, address) for name in names)
 
 
 def allowed_of(endpoint: Endpoint) -> str:

@@ -11,6 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.jid import jid_at
+from saltwisted.domain.who import local
 from saltwisted.errors import RemoteError
 from saltwisted.stores.jobs import longpacking
 from saltwisted.wire.crypticle import open_sealed
@@ -165,7 +166,7 @@ class ForwardTests(SynchronousTestCase):
         dispatcher = self.a.ctx.dispatcher
         dispatcher.close("it leaves")
         load = {"tgt": "*", "fun": "test.ping", "arg": []}
-        refused = Deferred.fromCoroutine(dispatcher.publish(load, "root"))
+        refused = Deferred.fromCoroutine(dispatcher.publish(load, local("root")))
         self.failureResultOf(refused, RemoteError)
 
         asked = Deferred.fromCoroutine(
@@ -195,7 +196,7 @@ class ForwardTests(SynchronousTestCase):
             )
             (event,) = self.fired(node, f"salt/job/{jid}/ret/n")
             self.assertEqual((event["id"], event["return"]), ("n", {"x": 1}))
-            runner = node.ctx.runner("jobs.print_job", [jid], {}, "root")
+            runner = node.ctx.runner("jobs.print_job", [jid], {}, local("root"))
             shown.append(self.nodes.get(Deferred.fromCoroutine(runner))["return"])
             self.assertEqual(len(self.fired(node, f"{jid}/new")), 1)
         self.assertEqual(sorted(shown[0][jid]["Result"]), ["m", "n"])
@@ -298,7 +299,7 @@ class ForwardTests(SynchronousTestCase):
 
         async def wait() -> None:
             load = {"tgt": "*", "fun": "test.ping", "arg": []}
-            async for item in self.a.ctx.dispatcher.run(load, "root"):
+            async for item in self.a.ctx.dispatcher.run(load, local("root")):
                 items.append(item)
 
         done = Deferred.fromCoroutine(wait())
@@ -480,7 +481,7 @@ class ForwardTests(SynchronousTestCase):
         self.nodes.settle()
         self.nodes.turn(31)
 
-        runner = self.a.ctx.runner("jobs.lookup_jid", [jid], {"missing": True}, "root")
+        runner = self.a.ctx.runner("jobs.lookup_jid", [jid], {"missing": True}, local("root"))
         shown = self.nodes.get(Deferred.fromCoroutine(runner))["return"]
         self.assertEqual(shown["away"], "Minion was not reached")
         self.assertEqual(shown["m"], "Minion did not return")
@@ -504,7 +505,7 @@ class ForwardTests(SynchronousTestCase):
         self.b.ask(self.n.frame({"cmd": "_file_envs"}))
 
         for node in (self.a, self.b, self.c):
-            runner = node.ctx.runner("manage.present", [], {}, "root")
+            runner = node.ctx.runner("manage.present", [], {}, local("root"))
             found = self.nodes.get(Deferred.fromCoroutine(runner))
             self.assertEqual(found["return"], ["m", "n"], node.name)
 

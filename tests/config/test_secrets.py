@@ -15,6 +15,7 @@ from saltwisted.config.load import OTHER_NAMES
 from saltwisted.config.options import LOGIN_OPTIONS, SECRETS, MasterConfig, MinionConfig
 from saltwisted.config.secrets import PLACEHOLDER, compared, shown, shown_text, shown_value
 from saltwisted.domain.replica.settings import shown_of
+from saltwisted.domain.who import local
 from saltwisted.errors import ConfigError
 from saltwisted.master.context import Context
 from saltwisted.worker.pillar.work import PillarWorker
@@ -161,7 +162,7 @@ class EverywhereTests(SynchronousTestCase):
         asked += [(ctx.runner, "config.get", ["rest_twisted:webhook_signatures:git/*"])]
         asked += [(ctx.runner, "config.get", ["slack:api_key"])]
         for call, fun, arg in asked:
-            work = Deferred.fromCoroutine(call(fun, arg, {}, "root"))
+            work = Deferred.fromCoroutine(call(fun, arg, {}, local("root")))
             answers.append((fun, arg, self.successResultOf(work)))
 
         for fun, arg, answer in answers:

@@ -9,6 +9,7 @@ from typing import Any
 from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.domain.who import local
 from saltwisted.errors import RemoteError, TakenOver
 from saltwisted.master.control import without_steps
 from saltwisted.master.orchestration import running
@@ -79,7 +80,9 @@ class OrchestrationTests(SynchronousTestCase):
             self.told.append(item)
 
         kwarg = how.pop("kwarg", {})
-        call = self.rig.ctx.runner(fun, list(arg or ("deploy",)), kwarg, "root", stream, **how)
+        call = self.rig.ctx.runner(
+            fun, list(arg or ("deploy",)), kwarg, local("root"), stream, **how
+        )
         return Deferred.fromCoroutine(call)
 
     @property
@@ -261,7 +264,7 @@ class OrchestrationTests(SynchronousTestCase):
             async def stream(item: Any, stands: Deferred[None] = stands) -> None:
                 await stands
 
-            call = self.rig.ctx.runner("state.orchestrate", ["deploy"], {}, "root", stream)
+            call = self.rig.ctx.runner("state.orchestrate", ["deploy"], {}, local("root"), stream)
             d = Deferred.fromCoroutine(call)
             (jid,) = self.rig.orchestrating.active
             if way == "goes":
@@ -335,7 +338,7 @@ class OrchestrationTests(SynchronousTestCase):
         """Jobs of a run have the name of who began it, and the jid that the step was given."""
         minion = RigMinion(self.rig, "web1")
         minion.accepted()
-        call = self.rig.ctx.runner("state.orch", ["deploy"], {}, "carol")
+        call = self.rig.ctx.runner("state.orch", ["deploy"], {}, local("carol"))
         d = Deferred.fromCoroutine(call)
         jid = self.child.payload["jid"]
         granted = self.successResultOf(self.child.ask("step_begin", number=0, low={}))
@@ -639,7 +642,7 @@ class OrchestrationTests(SynchronousTestCase):
             if "step" in item:
                 await stands
 
-        call = self.rig.ctx.runner("state.orch", ["deploy"], {}, "root", stream)
+        call = self.rig.ctx.runner("state.orch", ["deploy"], {}, local("root"), stream)
         d = Deferred.fromCoroutine(call)
         low = {"state": "salt", "fun": "state", "__id__": "web"}
         self.successResultOf(self.child.ask("run_begin", chunks=[low], pillar=""))

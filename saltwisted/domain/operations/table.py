@@ -15,10 +15,20 @@ from typing import Any
 from attrs import field, frozen
 
 from saltwisted.domain.operations.arguments import SHOWN, Argument, checked, nearest
+from saltwisted.domain.who import LOCAL, Who
 from saltwisted.errors import DeniedError, RemoteError
 
 Stream = Callable[[Any], Any]
 """C{stream(item)}: sends it; may be awaited, to wait for a reader that is slow."""
+
+
+Admits = Callable[[str], bool]
+"""C{admits(name)}: whether somebody of this proven name may come."""
+
+
+def everybody(name: str) -> bool:
+    """Who is proven may come, whatever the name."""
+    return True
 
 
 @frozen(kw_only=True)
@@ -34,6 +44,9 @@ class Caller:
     @ivar proof: a token, or a backend, name and password, if the interface has it (a session, a
         header) and not the request. A caller with a proof is judged by it, and never by the
         account.
+    @ivar admits: whether somebody of this name may come by this interface from there. It judges
+        the name that is proven, however it was typed, and as a part of the proof: a refusal looks
+        like that of a wrong password.
     """
 
     name: str = ""
@@ -41,6 +54,12 @@ class Caller:
     source: str = ""
     door: str = ""
     proof: Mapping[str, Any] = field(factory=dict, repr=False)
+    admits: Admits = field(default=everybody, repr=False)
+
+    @property
+    def account(self) -> Who:
+        """The account on this machine, to be compared with others."""
+        return Who(self.name, LOCAL)
 
 
 @frozen(kw_only=True)
@@ -49,17 +68,22 @@ class Call:
     What an operation gets.
 
     @ivar args: its arguments, checked, without those that were not given.
-    @ivar user: the user in whose name it is done, according to the rule of rights.
+    @ivar who: the user in whose name it is done, according to the rule of rights.
     @ivar stream: where items go before the answer, if the operation streams.
     """
 
     args: dict[str, Any] = field(repr=False)
     caller: Caller
-    user: str
+    who: Who
     stream: Stream
 
+    @property
+    def user(self) -> str:
+        """The user, in words for people: see L{Who}."""
+        return str(self.who)
 
-Judge = Callable[[Caller, Mapping[str, Any]], Awaitable[str]]
+
+Judge = Callable[[Caller, Mapping[str, Any]], Awaitable[Who]]
 Handler = Callable[[Call], Awaitable[Any]]
 
 
@@ -84,22 +108,22 @@ def owner_only(refusal: str) -> Right:
     @param refusal: the text for others.
     """
 
-    async def judge(caller: Caller, args: Mapping[str, Any]) -> str:
+    async def judge(caller: Caller, args: Mapping[str, Any]) -> Who:
         if not caller.owner or caller.proof:
             raise DeniedError(refusal)
-        return caller.name
+        return caller.account
 
     return Right("root and the daemon's own user", judge)
 
 
-async def _account(caller: Caller, args: Mapping[str, Any]) -> str:
+async def _account(caller: Caller, args: Mapping[str, Any]) -> Who:
     if not caller.name or caller.proof:
         raise DeniedError("only local users of this machine may do this")
-    return caller.name
+    return caller.account
 
 
-async def _anybody(caller: Caller, args: Mapping[str, Any]) -> str:
-    return caller.name
+async def _anybody(caller: Caller, args: Mapping[str, Any]) -> Who:
+    return caller.account
 
 
 ACCOUNT = Right("every user of this machine", _account)
@@ -133,7 +157,7 @@ class Operations:
 
     @param where: the owner of the table, as an error says it: C{this master}.
     @param denied: called with each refusal.
-    @param recorded: C{recorded(user, what, caller)}: called with each call that is on record, when
+    @param recorded: C{recorded(who, what, caller)}: called with each call that is on record, when
         it is allowed and before it is done.
     @param otherwise: awaited with the caller if a name does not exist; it may raise an error that
         is more exact than that the name is unknown.
@@ -145,7 +169,7 @@ class Operations:
         rows: Iterable[Operation] = (),
         *,
         denied: Callable[[], None] = lambda: None,
-        recorded: Callable[[str, str, Caller], None] = lambda user, what, caller: None,
+        recorded: Callable[[Who, str, Caller], None] = lambda who, what, caller: None,
         otherwise: Callable[[Caller], Awaitable[None]] | None = None,
     ) -> None:
         self._where = where
@@ -189,14 +213,14 @@ class Operations:
             row = await self._find(name, caller)
             # A rule of rights may read the arguments, so that they are checked first
             given = checked(row.name, row.takes, bool(row.more), args)
-            user = await row.right.judge(caller, given)
+            who = await row.right.judge(caller, given)
             if row.record is not None:
-                self._recorded(user, in_words(row, given), caller)
+                self._recorded(who, in_words(row, given), caller)
             return await row.handler(
                 Call(
                     args=given,
                     caller=caller,
-                    user=user,
+                    who=who,
                     stream=stream if row.streams else _no_items,
                 )
             )

@@ -125,7 +125,7 @@ class OrchestrationOperations:
                 kwarg["saltenv"] = call.args["saltenv"]
             how: dict[str, Any] = {"exact": active.run.exact, "jid": call.args.get("jid")}
             try:
-                return await ctx.runner(fun, arg, kwarg, active.run.user, **how)
+                return await ctx.runner(fun, arg, kwarg, active.run.who, **how)
             finally:
                 self._orchestrating.did(active, fun)
 
@@ -137,6 +137,6 @@ class OrchestrationOperations:
         async def run(active: Active) -> Any:
             arg, kwarg = arguments_of(call.args)
             HIDDEN.set(bool(call.args.get("no_log")))
-            return await active.run.ctx.wheel(call.args["fun"], arg, kwarg, active.run.user)
+            return await active.run.ctx.wheel(call.args["fun"], arg, kwarg, active.run.who)
 
         return await self._orchestrating.act(call.args["orchestration"], run)
