@@ -562,9 +562,10 @@ class IOrchestrations(Protocol):
         A run is compiled; its first step begins when this fires.
 
         @param run: plain data: C{chunks} (in order), C{pillar} (the digest of the pillar with which
-            they were rendered), C{generation} (of the roots, or C{""}), C{user}, C{fun} and
-            C{options} (everything else that L{IOrchestrating.resume} needs), C{parent} (the jid of
-            the run of which this is a step, or C{""}).
+            they were rendered), C{generation} (of the roots, or C{""}), C{user} and C{eauth}
+            (who has begun it), C{fun} and C{options} (everything else that
+            L{IOrchestrating.resume} needs), C{parent} (the jid of the run of which this is a step,
+            or C{""}).
         """
 
     def step_begin(

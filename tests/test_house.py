@@ -33,6 +33,7 @@ ZERO = {
     "kinds",
     "mergekeys",
     "parts",
+    "refnames",
     "words",
 }
 PURE = ZERO | {"wire", "config", "domain"}
@@ -52,6 +53,7 @@ LAW: dict[str, tuple[set[str], set[str], bool]] = {
     "kinds": ({"errors"}, set(), True),
     "mergekeys": (set(), {"yaml"}, True),
     "parts": (set(), set(), True),
+    "refnames": (set(), set(), True),
     "words": (set(), set(), True),
     "wire": (ZERO, {"attr", "attrs", "cryptography", "msgpack"}, True),
     "config": (ZERO | {"wire"}, LIBRARIES, True),

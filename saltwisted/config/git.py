@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from saltwisted.errors import ConfigError
+from saltwisted.refnames import is_branch, is_ref
 from saltwisted.words import listed
 
 REF_TYPES = ("branch", "tag", "sha")
@@ -65,7 +66,6 @@ REFSPECS = ("+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
 _URL = re.compile(r"(file|git|https?|ssh|git\+ssh|ssh\+git)://", re.IGNORECASE)
 _SCP = re.compile(r"(?:[A-Za-z0-9_][\w.-]*@)?[A-Za-z0-9_][\w.-]*:(?!/?/|:)\S+")
 _SCP_ROOT = re.compile(r"[A-Za-z0-9_][\w.-]*@[A-Za-z0-9_][\w.-]*:/\S+")
-_REF = re.compile(r"(?!-)[^\s~^:?\[\\\x00-\x1f\x7f]+")
 _REFSPEC = re.compile(
     r"(?:\^(?P<not>refs/[^\s:]+))|(?:\+?(?P<source>[^\s:+^-][^\s:]*):(?P<target>refs/[^\s:]+))"
 )
@@ -314,7 +314,8 @@ def judge(remote: GitRemote) -> None:
     for spec in remote.refspecs:
         found = _REFSPEC.fullmatch(spec)
         target = (found and found["target"]) or "refs/tags/"
-        if found is None or not target.startswith(("refs/remotes/", "refs/tags/")):
+        whole = found is not None and target.startswith(("refs/remotes/", "refs/tags/"))
+        if found is None or not whole or not _is_sound(found["not"] or found["source"], target):
             raise ConfigError(
                 f"remote {who!r}: refspecs: {spec!r} does not map refs of the remote to"
                 " refs/remotes/ or refs/tags/"
@@ -377,13 +378,21 @@ def check_url(text: str) -> str:
     )
 
 
+def _is_sound(source: str, target: str) -> bool:
+    """Whether git takes both sides of a refspec for refs, with a star in each at most."""
+    starless = source.replace("*", "x", 1), target.replace("*", "x", 1)
+    return (is_ref if source.startswith("refs/") else is_branch)(starless[0]) and (
+        target == "refs/tags/" or is_ref(starless[1])
+    )
+
+
 def check_ref(who: str, name: str, text: str) -> str:
     """
     The name of a branch or a tag, or a commit.
 
     @raises ConfigError: git would take it for something else.
     """
-    if not _REF.fullmatch(text) or ".." in text or "@{" in text:
+    if not is_branch(text):
         raise ConfigError(
             f"remote {who!r}: {name} {text!r} is not a valid name of a branch, tag or commit"
         )

@@ -20,13 +20,9 @@ from typing import Any
 
 from attrs import field, frozen
 
+from saltwisted.domain.who import Who
 from saltwisted.interfaces import Entropy
 
-INTERNAL = frozenset(
-    "client cmd eauth fun gather_job_timeout kwarg match metadata print_event raw"  # noqa: SIM905
-    " yield_pub_data username password token_expire user key".split()
-)
-"""Fields of a request for a token; any other, such as a PAM service, is refused (T-EAUTH-1)."""
 NAME_LENGTH = 256
 PASSWORD_LENGTH = 4096
 BEARER_LENGTH = 16384
@@ -58,6 +54,11 @@ class Token:
     groups: tuple[str, ...] = ()
     rules: Sequence[Any] | None = None
     epoch: int = 0
+
+    @property
+    def who(self) -> Who:
+        """Its user, to be compared with others."""
+        return Who(self.name, self.eauth)
 
     def alive(self, now: float) -> bool:
         """Whether it is good: before its end, never at it (T-TOK-1)."""
@@ -167,6 +168,9 @@ def credentials(given: Mapping[str, Any]) -> Credentials | None:
     """
     What a request says about its sender; C{None} if no backend could check it.
 
+    Only these three fields are read, whoever asks by whichever door: any other, such as a PAM
+    service, reaches no backend (T-EAUTH-1).
+
     A NUL would end a text in the system's libraries, and so another text would be checked.
     """
     eauth, username, password = (given.get(name) for name in ("eauth", "username", "password"))
@@ -175,7 +179,7 @@ def credentials(given: Mapping[str, Any]) -> Credentials | None:
     if isinstance(password, (int, float)) and not isinstance(password, bool):
         # salt-run auth.mk_token reads password=1234 as a number
         password = str(password)
-    if not isinstance(password, str) or "service" in given:
+    if not isinstance(password, str):
         return None
     longest = BEARER_LENGTH if eauth == "oidc" else PASSWORD_LENGTH
     if not 0 < len(username) <= NAME_LENGTH or len(password) > longest:

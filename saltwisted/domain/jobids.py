@@ -20,6 +20,7 @@ from attrs import define, field
 from saltwisted.domain.api.pieces import room_after
 from saltwisted.domain.jid import jid_seconds
 from saltwisted.domain.secrecy import told
+from saltwisted.domain.who import Who, who_in
 from saltwisted.errors import RemoteError
 
 BEGUN = "begun"
@@ -57,32 +58,32 @@ class JobInParts:
     @ivar minions: the minions of all parts so far.
     """
 
-    user: str
+    who: Who
     fun: Any
     arg: Any
     begun: float
     minions: dict[str, None] = field(factory=dict)
 
     @classmethod
-    def first(cls, user: str, load: Mapping[str, Any], now: float) -> JobInParts:
+    def first(cls, who: Who, load: Mapping[str, Any], now: float) -> JobInParts:
         """A job of which this is the first part."""
         kwargs = load.get("kwargs")
         metadata = kwargs.get("metadata") if isinstance(kwargs, Mapping) else None
         # As it is recorded: of a secret one only its shape is compared
         job = told({"arg": list(load.get("arg") or []), "metadata": metadata})
-        return cls(user, _function(load.get("fun")), job["arg"], now)
+        return cls(who, _function(load.get("fun")), job["arg"], now)
 
     @classmethod
     def recorded(cls, job: Mapping[str, Any]) -> JobInParts:
         """What the job cache has."""
         begun = job.get(BEGUN) or job.get("started") or 0.0
-        found = cls.first(str(job.get("user") or ""), job, float(begun))
+        found = cls.first(who_in(job), job, float(begun))
         found.minions.update(dict.fromkeys(job.get("minions") or ()))
         return found
 
     def has_part(self, other: JobInParts) -> bool:
         """Whether the other is a further part of this job."""
-        return (self.user, self.fun, self.arg) == (other.user, other.fun, other.arg)
+        return (self.who, self.fun, self.arg) == (other.who, other.fun, other.arg)
 
     def join(self, minions: Iterable[str]) -> list[str]:
         """The minions of all parts, with those of one more."""
@@ -162,9 +163,10 @@ def record_of_running(job: Mapping[str, Any]) -> dict[str, Any]:
     return shown
 
 
-def precedence(job: Mapping[str, Any], started: float) -> tuple[float, str]:
+def precedence(job: Mapping[str, Any], started: float) -> tuple[float, str, str]:
     """
     Which of two records of one jid holds, where two nodes published under it unknown to each
     other: that of the job which began first. Records of one job are equal in this.
     """
-    return float(job.get(BEGUN) or started), str(job.get("user") or "")
+    who = who_in(job)
+    return float(job.get(BEGUN) or started), who.name, who.backend

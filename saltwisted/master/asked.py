@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from saltwisted.domain.who import Who
 from saltwisted.transports import bus
 
 ASKED = "asked"
@@ -18,26 +19,26 @@ LONGEST = 300
 """Characters of a way: those of reactions to reactions name one another."""
 
 
-def asks(user: str, source: str) -> None:
+def asks(who: Who, source: str) -> None:
     """From here on this user has asked, by this way and from there."""
-    bus.ASKED.set((user, source))
+    bus.ASKED.set((who, source))
 
 
-def origin(user: str, node: str) -> dict[str, Any]:
+def origin(who: Who, node: str) -> dict[str, Any]:
     """
     The facts about the caller for the record of a job of this user; nothing if there is no caller.
     """
-    name, source = bus.ASKED.get()
-    return {ASKED: {"by": source, "node": node}} if source and name == user else {}
+    asked, source = bus.ASKED.get()
+    return {ASKED: {"by": source, "node": node}} if source and asked == who else {}
 
 
-def named(asked: tuple[str, str]) -> str:
+def named(asked: bus.Asked) -> str:
     """The caller, the interface and the address, for display; C{""} if there is no caller."""
-    user, source = asked
-    return f"{user[:100]} ({source[:LONGEST]})" if user else ""
+    who, source = asked
+    return f"{str(who)[:100]} ({source[:LONGEST]})" if who is not None else ""
 
 
-def reacts(user: str, tag: str, asked: str) -> None:
+def reacts(who: Who, tag: str, asked: str) -> None:
     """From here on it is the reactor, as this user, to an event that somebody has fired."""
     if asked:
-        asks(user, f"a reaction to {tag[:100]} by {asked}"[:LONGEST])
+        asks(who, f"a reaction to {tag[:100]} by {asked}"[:LONGEST])

@@ -21,9 +21,11 @@ from typing import Any
 from twisted.internet.defer import CancelledError, FirstError, gatherResults
 from twisted.logger import Logger
 
+from saltwisted.domain.api.lowstate import DROPPED
 from saltwisted.domain.highstate.verdicts import succeeded
 from saltwisted.domain.jobids import judged_jid
 from saltwisted.domain.secrecy import hide
+from saltwisted.domain.who import Who
 from saltwisted.errors import SaltwistedError, TargetError
 from saltwisted.master import runner_table as runners
 from saltwisted.master import wheel_table as wheels
@@ -36,6 +38,15 @@ from saltwisted.master.runners.auth import hidden_arguments, hidden_value
 from saltwisted.transports.deferreds import as_deferred, let_go
 
 ORCHESTRATION = "orchestration_jid"
+CLIENT_INTERNAL_KEYWORDS = frozenset(
+    (
+        "client", "cmd", "eauth", "fun", "kwarg", "match", "token", "__jid__", "__tag__",
+        "__user__", "username", "password", "full_return", "print_event",
+    )
+)  # fmt: skip
+"""What Salt's clients put among the keywords of a wheel function, and it never gets."""
+NAMED = 10
+"""Dropped keywords that the log names."""
 HIDDEN: ContextVar[bool] = ContextVar("hidden", default=False)
 """Whether what the present call is given and answers is stars to all but who calls."""
 NOT_SHOWN = "(the call is secret: what is logged of it is not shown)"
@@ -113,6 +124,24 @@ class Functions:
         wrong = wrong_arguments(function, fun, arg, _clean(kwarg)).strip()
         return f"{fun}: {wrong.splitlines()[0]}" if wrong else ""
 
+    def _kept(
+        self, kind: str, fun: str, kwarg: Mapping[str, Any]
+    ) -> tuple[Mapping[str, Any], list[str]]:
+        """
+        The keywords that a loose call has, and those that are dropped: of a runner all that it does
+        not take, as Salt's API does; of a wheel function only L{CLIENT_INTERNAL_KEYWORDS}.
+        """
+        takes = self.parameters(kind, fun)
+        if takes is None:
+            return kwarg, []
+        named, any_other = takes
+        if kind == "wheel":
+            dropped = [*CLIENT_INTERNAL_KEYWORDS.difference(named).intersection(kwarg)]
+        else:
+            dropped = [] if any_other else [*kwarg.keys() - named]
+        gone = {*dropped}
+        return {name: kwarg[name] for name in kwarg if name not in gone}, dropped
+
 
 class Calls(Functions):
     """Runs runner and wheel functions of one master."""
@@ -140,7 +169,7 @@ class Calls(Functions):
         fun: str,
         arg: Sequence[Any],
         kwarg: Mapping[str, Any],
-        user: str,
+        who: Who,
         stream: Stream | None = None,
         background: bool = False,
         keep: bool = True,
@@ -149,6 +178,7 @@ class Calls(Functions):
         beside: Mapping[str, Any] | None = None,
         own: str = "",
         rules: Sequence[Any] | None = None,
+        loose: bool = False,
     ) -> dict[str, Any]:
         """
         Call a runner.
@@ -163,13 +193,26 @@ class Calls(Functions):
         @param own: a new job id of this master, if it has made one for this call.
         @param rules: those of the login that calls, by which its targets are judged; C{None}: who
             calls is not bound by any.
+        @param loose: drop keywords that the function does not take; the log names them, and so does
+            the result.
         @raises RemoteError: the jid is invalid.
         @raises DeniedError: the jid is in use.
         """
         await self.runners.learn()
+        dropped: list[str] = []
+        if loose:
+            kwarg, dropped = self._kept("runner", fun, _clean(kwarg))
+        if dropped:
+            self.log.warn(
+                "{who} called runner {fun} with what it does not take, which was dropped: {names}",
+                who=str(who)[:200],
+                fun=fun[:200],
+                names=", ".join(name[:50] for name in sorted(dropped)[:NAMED]),
+                foreign=True,
+            )
         jid = judged_jid(jid)
         if jid:
-            await self._chosen.single(jid, f"runner.{fun}", list(arg), user)
+            await self._chosen.single(jid, f"runner.{fun}", list(arg), who)
         else:
             jid = own or self._new_jid()
         takes = self.parameters("runner", fun)
@@ -179,7 +222,7 @@ class Calls(Functions):
         tag = f"salt/run/{jid}"
         stream = stream or _silent
         how: dict[str, Any] = {"exact": exact, "rules": rules, "secret": HIDDEN.get()}
-        run = runners.Run(ctx, jid, user, self._progress(tag, stream), stream, **how)
+        run = runners.Run(ctx, jid, who, self._progress(tag, stream), stream, **how)
         function = self.runners.get(fun)
         call = self._call(
             "runner",
@@ -190,7 +233,7 @@ class Calls(Functions):
             _clean(kwarg),
             jid,
             tag,
-            user,
+            who,
             keep and bool(self._ground.config.runner_returns),
             beside,
         )
@@ -198,6 +241,8 @@ class Calls(Functions):
             result = await call
             if run.outputter and "outputter" not in result:
                 result["outputter"] = run.outputter
+            if dropped:
+                result[DROPPED] = dropped
             return result
         let_go(call, self.log, "runner {fun} failed", fun=fun)
         return {"jid": jid, "tag": tag}
@@ -225,31 +270,35 @@ class Calls(Functions):
         fun: str,
         arg: Sequence[Any],
         kwarg: Mapping[str, Any],
-        user: str,
+        who: Who,
         keep: bool = False,
         beside: Mapping[str, Any] | None = None,
         own: str = "",
         background: bool = False,
+        loose: bool = False,
     ) -> dict[str, Any]:
         """
         Call a wheel function.
 
         @param keep: put it into the job cache, as stock does for remote callers.
         @param background: answer with C{jid} and C{tag} at once; the result comes on the bus.
+        @param loose: drop what Salt's clients put among the keywords.
         """
         await self.wheels.learn()
+        if loose:
+            kwarg, _ = self._kept("wheel", fun, kwarg)
         jid = own or self._new_jid()
         tag = f"salt/wheel/{jid}"
         call = self._call(
             "wheel",
             fun,
             self.wheels.get(fun),
-            wheels.Call(ctx, user, jid),
+            wheels.Call(ctx, str(who), jid),
             list(arg),
             _clean(kwarg),
             jid,
             tag,
-            user,
+            who,
             keep,
             beside,
         )
@@ -268,12 +317,12 @@ class Calls(Functions):
         kwarg: dict[str, Any],
         jid: str,
         tag: str,
-        user: str,
+        who: Who,
         keep: bool,
         beside: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         bus = self._ground.bus
-        base = {**(beside or {}), "fun": f"{kind}.{fun}", "jid": jid, "user": user}
+        base = {**(beside or {}), "fun": f"{kind}.{fun}", "jid": jid, "user": who.name}
         fun_args, shown = _shown(kind, fun, arg, kwarg)
         if function is None:
             missing = {"return": f"'{fun}' is not available.", "success": False}
@@ -288,7 +337,7 @@ class Calls(Functions):
             bus.fire(f"{tag}/ret", told)
             return {**base, **missing, "tag": tag, "retcode": 1}
         stamp = self._stamp()
-        bus.fire(f"{tag}/new", {**base, "fun_args": fun_args, "_stamp": stamp})
+        bus.fire(f"{tag}/new", {**base, **who.facts(), "fun_args": fun_args, "_stamp": stamp})
         self.active[jid] = {**base, "fun_args": fun_args, "_stamp": stamp, "pid": os.getpid()}
         try:
             value, success = await self._run(kind, fun, function, first, arg, kwarg)
@@ -297,17 +346,18 @@ class Calls(Functions):
             self.active.pop(jid, None)
         result = {**base, "tag": tag, "return": value, "success": success}
         result["retcode"] = 0 if success else 1
-        told = {**base, "fun_args": fun_args, "return": shown(value), "success": success}
+        told = {**base, **who.facts(), "fun_args": fun_args}
+        told.update({"return": shown(value), "success": success})
         if keep and self._ground.config.job_cache:
-            await self._keep(told, stamp)
+            await self._keep(told, who, stamp)
         bus.fire(f"{tag}/ret", told)
         return result
 
-    async def _keep(self, told: dict[str, Any], stamp: str) -> None:
+    async def _keep(self, told: dict[str, Any], who: Who, stamp: str) -> None:
         """Into the job cache, as stock has it: the whole event is the return of this master."""
         name, jid = self._ground.node, told["jid"]
-        job = {"fun": told["fun"], "arg": [], "tgt": name, "tgt_type": "list", "user": told["user"]}
-        job.update(origin(told["user"], name))
+        job = {"fun": told["fun"], "arg": [], "tgt": name, "tgt_type": "list"}
+        job.update({**who.facts(), **origin(who, name)})
         jobs = self._ground.jobs
         load = {"id": name, "jid": jid, "return": {**told, "_stamp": stamp}}
         try:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from saltwisted.domain.jobids import JobInParts
+from saltwisted.domain.who import Who
 from saltwisted.errors import DeniedError
 from saltwisted.master.ground import Ground
 
@@ -24,27 +25,27 @@ class Chosen:
         self._ground = ground
         self._begun: OrderedDict[str, JobInParts] = OrderedDict()
 
-    async def part(self, jid: str, load: Mapping[str, Any], user: str) -> JobInParts:
+    async def part(self, jid: str, load: Mapping[str, Any], who: Who) -> JobInParts:
         """
         The job that is published under this jid now: a new one, or one more part of it.
 
         @raises DeniedError: the jid is another job's.
         """
-        part = JobInParts.first(user, load, self._ground.now())
+        part = JobInParts.first(who, load, self._ground.now())
         job = await self._enter(jid, part)
         if job is not part and not job.has_part(part):
-            raise self._refused(jid, user)
+            raise self._refused(jid, who)
         return job
 
-    async def single(self, jid: str, fun: str, arg: Any, user: str) -> None:
+    async def single(self, jid: str, fun: str, arg: Any, who: Who) -> None:
         """
         A run begins under this jid; it has no parts.
 
         @raises DeniedError: the jid is in use.
         """
-        part = JobInParts.first(user, {"fun": fun, "arg": arg}, self._ground.now())
+        part = JobInParts.first(who, {"fun": fun, "arg": arg}, self._ground.now())
         if await self._enter(jid, part) is not part:
-            raise self._refused(jid, user)
+            raise self._refused(jid, who)
 
     async def _enter(self, jid: str, part: JobInParts) -> JobInParts:
         job = self._begun.get(jid)
@@ -61,6 +62,6 @@ class Chosen:
             self._begun.popitem(last=False)
         return job
 
-    def _refused(self, jid: str, user: str) -> DeniedError:
+    def _refused(self, jid: str, who: Who) -> DeniedError:
         self._ground.counters["denied:jid"] += 1
-        return DeniedError(f"job {jid} is not the job that {user} wants to publish")
+        return DeniedError(f"job {jid} is not the job that {who} wants to publish")

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from attrs import field, fields, frozen
 
 from saltwisted.domain.targeting.selection import Selection
+from saltwisted.domain.who import Who
 from saltwisted.master.automation.reactions import Reactions
 from saltwisted.master.chunks import Chunks
 from saltwisted.master.dispatch import Dispatcher
@@ -49,7 +50,7 @@ class Functions(Protocol):
         fun: str,
         arg: Sequence[Any],
         kwarg: Mapping[str, Any],
-        user: str,
+        who: Who,
         **how: Any,
     ) -> dict[str, Any]:
         """Call a runner."""
@@ -61,7 +62,7 @@ class Functions(Protocol):
         fun: str,
         arg: Sequence[Any],
         kwarg: Mapping[str, Any],
-        user: str,
+        who: Who,
         **how: Any,
     ) -> dict[str, Any]:
         """Call a wheel function."""
@@ -156,15 +157,15 @@ class Context(Ground):
         fun: str,
         arg: Sequence[Any],
         kwarg: Mapping[str, Any],
-        user: str,
+        who: Who,
         stream: Callable[[Any], Awaitable[None]] | None = None,
         **how: Any,
     ) -> dict[str, Any]:
         """Call a runner; C{how} as for L{saltwisted.master.calls.Calls.runner}."""
-        return await self.calls.runner(self, fun, arg, kwarg, user, stream=stream, **how)
+        return await self.calls.runner(self, fun, arg, kwarg, who, stream=stream, **how)
 
     async def wheel(
-        self, fun: str, arg: Sequence[Any], kwarg: Mapping[str, Any], user: str, **how: Any
+        self, fun: str, arg: Sequence[Any], kwarg: Mapping[str, Any], who: Who, **how: Any
     ) -> dict[str, Any]:
         """Call a wheel function; C{how} as for L{saltwisted.master.calls.Calls.wheel}."""
-        return await self.calls.wheel(self, fun, arg, kwarg, user, **how)
+        return await self.calls.wheel(self, fun, arg, kwarg, who, **how)

@@ -37,6 +37,7 @@ from saltwisted.domain.operations.table import (
     owner_only,
 )
 from saltwisted.domain.schedule import ScheduleError
+from saltwisted.domain.who import Who
 from saltwisted.errors import RemoteError, StoreError
 from saltwisted.master.context import Context
 from saltwisted.master.loads import arguments_of, delimiter_of
@@ -84,6 +85,7 @@ FUNCTION = (
 IN_BACKGROUND = Argument("async", FLAG)
 KEPT = Argument("keep", FLAG)
 STEPS = Argument("steps", FLAG)
+LOOSE = Argument("loose", FLAG)
 
 
 class Control:
@@ -126,21 +128,21 @@ class Control:
                 name="runner",
                 right=may.runner,
                 handler=self.runner,
-                takes=(*FUNCTION, Argument("jid", JID), IN_BACKGROUND, KEPT, STEPS, *LOGIN),
+                takes=(*FUNCTION, Argument("jid", JID), IN_BACKGROUND, KEPT, STEPS, LOOSE, *LOGIN),
                 streams=True,
             ),
             Operation(
                 name="wheel",
                 right=may.wheel,
                 handler=self.wheel,
-                takes=(*FUNCTION, IN_BACKGROUND, *LOGIN),
+                takes=(*FUNCTION, IN_BACKGROUND, LOOSE, *LOGIN),
             ),
             Operation(
                 name="mk_token",
                 right=ANYBODY,
                 handler=self.mk_token,
                 takes=LOGIN[1:4],
-                more="the login judges them: there is `token_expire`, and any other is refused",
+                more="there is `token_expire`; any other is dropped, and no login backend gets it",
             ),
             Operation(
                 name="schedule",
@@ -158,21 +160,21 @@ class Control:
             Operation(name="status", right=ACCOUNT, handler=self.status),
         ]
 
-    def recorded(self, user: str, what: str, caller: Caller) -> None:
+    def recorded(self, who: Who, what: str, caller: Caller) -> None:
         """Record who does what, and from where."""
-        tell_done(self._ctx, user, what, f"{caller.door}, {caller.source}")
+        tell_done(self._ctx, who, what, f"{caller.door}, {caller.source}")
 
     async def publish(self, call: Call) -> Any:
         """Publish a job, and say who is expected to answer."""
         load = load_of(call.args)
-        return await self._ctx.dispatcher.publish(load, call.user, judged=call.bounds)
+        return await self._ctx.dispatcher.publish(load, call.who, judged=call.bounds)
 
     async def run(self, call: Call) -> Any:
         """Publish a job, stream its returns as they come, and end with who did not answer."""
         jid = None
         items: AsyncGenerator[dict[str, Any], None] = self._ctx.dispatcher.run(
             load_of(call.args),
-            call.user,
+            call.who,
             timeout=call.args.get("timeout"),
             gather_job_timeout=call.args.get("gather_job_timeout"),
             judged=call.bounds,
@@ -212,6 +214,7 @@ class Control:
 
         C{keep} false keeps it out of the job cache: C{salt-run} asks for documentation so.
         C{steps} true has each step of an orchestration told, as it begins and as it ends.
+        C{loose} true drops keywords that the function does not take, as Salt's API does.
         """
         args = call.args
         arg, kwarg = arguments_of(args)
@@ -219,26 +222,37 @@ class Control:
             args["fun"],
             arg,
             kwarg,
-            call.user,
+            call.who,
             call.stream if args.get("steps") else without_steps(call.stream),
             background=bool(args.get("async")),
             keep=bool(args.get("keep", True)),
             jid=args.get("jid"),
             rules=call.bounds,
+            loose=bool(args.get("loose")),
         )
 
     async def wheel(self, call: Call) -> Any:
-        """Run a wheel function, such as those of keys."""
+        """
+        Run a wheel function, such as those of keys.
+
+        C{loose} true drops keywords of Salt's clients that the function does not take.
+        """
         args = call.args
         arg, kwarg = arguments_of(args)
         return await self._ctx.wheel(
-            args["fun"], arg, kwarg, call.user, background=bool(args.get("async"))
+            args["fun"],
+            arg,
+            kwarg,
+            call.who,
+            background=bool(args.get("async")),
+            loose=bool(args.get("loose")),
         )
 
     async def mk_token(self, call: Call) -> Any:
         """Make a token for a name and a password of external authentication."""
         try:
-            return await self._ctx.logins.make_token(call.args, call.caller.source)
+            caller = call.caller
+            return await self._ctx.logins.make_token(call.args, caller.source, caller.admits)
         except (NotProven, StoreError) as error:
             self._ctx.counters["denied:control"] += 1
             if isinstance(error, NotProven):

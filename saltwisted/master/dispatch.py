@@ -35,6 +35,7 @@ from saltwisted.domain.targeting.selection import (
     guesses_pillar,
     pillar_words,
 )
+from saltwisted.domain.who import EAUTH, Who, local
 from saltwisted.errors import DeniedError, RemoteError, TargetError
 from saltwisted.master.asked import origin
 from saltwisted.master.chosen import Chosen
@@ -113,7 +114,7 @@ class Dispatcher:
     async def publish(
         self,
         load: Mapping[str, Any],
-        user: str,
+        who: Who,
         jid: str = "",
         exact: bool = False,
         own: bool = False,
@@ -153,7 +154,7 @@ class Dispatcher:
         groups = ground.config.nodegroups or {}
         if exact and guesses_pillar(tgt, tgt_type, groups):
             ground.counters["denied:pillar-guess"] += 1
-            raise DeniedError(f"{user} may not target by pillar with wildcards")
+            raise DeniedError(f"{who} may not target by pillar with wildcards")
         selection = judged
         if selection is None:
             selection = await self.targets.find(tgt, tgt_type, delimiter, exact=exact)
@@ -176,26 +177,28 @@ class Dispatcher:
             # Minions would read the words themselves: pillar not exactly, and any expression by the
             # rules of their own release, which need not be those by which it was judged
             tgt, tgt_type = list(minions), "list"
-        whole = await self.chosen.part(chosen, load, user) if chosen else None
+        whole = await self.chosen.part(chosen, load, who) if chosen else None
         jid = jid or chosen or self.new_jid()
-        job = self._job_map(load, kwargs, tgt, tgt_type, delimiter, jid, user)
+        job = self._job_map(load, kwargs, tgt, tgt_type, delimiter, jid, who.name)
         older = await _on_earlier(ground, jid, job["fun"], kwargs, minions)
         if not kwargs.get("nocache"):
-            await self._record(job, kwargs, minions, whole)
+            await self._record(job, who, kwargs, minions, whole)
         if again:
             await self.latecomers.expect(job, minions)
-        ground.bus.fire(f"salt/job/{jid}/new", _announced(job, minions, selection.missing))
+        ground.bus.fire(f"salt/job/{jid}/new", _announced(job, who, minions, selection.missing))
         ground.publisher.publish(job, minions)
         ground.seams.pins.published(jid, minions)
+        # Other masters judge by it whose job it is; no minion gets it
+        heard = {**job, EAUTH: who.backend}
         # The first part under a chosen jid may have gone out long ago
-        ground.seams.hearer.job_published(job, minions, None if whole is None else ground.now())
+        ground.seams.hearer.job_published(heard, minions, None if whole is None else ground.now())
         answer = {"jid": jid, "minions": list(minions), "missing": list(selection.missing)}
         return {**answer, "older": list(older)} if older else answer
 
     async def publish_rest(
         self,
         load: Mapping[str, Any],
-        user: str,
+        who: Who,
         jid: str = "",
         exact: bool = False,
         own: bool = False,
@@ -218,10 +221,10 @@ class Dispatcher:
             return await self._published(chosen, list(load["tgt"]), list(load["tgt"]))
         job = await self._ground.jobs.job(chosen) if chosen else None
         if job is None or job.get("claimed"):
-            published = await self.publish(load, user, jid, exact, own, again, judged)
+            published = await self.publish(load, who, jid, exact, own, again, judged)
             return {**published, "returned": {}} if again else published
         # It judges whose the jid is as well
-        minions = list((await self.chosen.part(chosen, load, user)).minions)
+        minions = list((await self.chosen.part(chosen, load, who)).minions)
         more: list[str] = []
         if load.get("tgt_type") == "list":
             wanted = load["tgt"] if isinstance(load["tgt"], list) else load["tgt"].split(",")
@@ -230,7 +233,7 @@ class Dispatcher:
             minions = [name for name in minions if name in named]
         told = list(minions)
         if more:
-            rest = await self.publish({**load, "tgt": more}, user, jid, exact, own, again)
+            rest = await self.publish({**load, "tgt": more}, who, jid, exact, own, again)
             if not minions:
                 return {**rest, "returned": {}} if again else rest
             minions += rest["minions"]
@@ -251,6 +254,7 @@ class Dispatcher:
     async def _record(
         self,
         job: Mapping[str, Any],
+        who: Who,
         kwargs: Mapping[str, Any],
         minions: Sequence[str],
         whole: JobInParts | None,
@@ -262,8 +266,8 @@ class Dispatcher:
         """
         ground, jid = self._ground, job["jid"]
         facts = ground.seams.pins.facts(jid, job["fun"])
-        asked = origin(job["user"], ground.node)
-        record = {**told(job), "kwargs": _plain(kwargs), **facts, **asked}
+        asked = origin(who, ground.node)
+        record = {**told(job), **who.facts(), "kwargs": _plain(kwargs), **facts, **asked}
         if whole is None:
             await ground.jobs.save_job(jid, record, list(minions))
         else:
@@ -318,7 +322,7 @@ class Dispatcher:
     def run(
         self,
         load: Mapping[str, Any],
-        user: str,
+        who: Who,
         timeout: Any = None,
         gather_job_timeout: Any = None,
         exact: bool = False,
@@ -350,7 +354,7 @@ class Dispatcher:
             way,
             self.new_jid,
             dict(load),
-            user,
+            who,
             seconds_of(timeout, config.timeout),
             seconds_of(gather_job_timeout, config.gather_job_timeout),
         ).items()
@@ -394,7 +398,7 @@ class Dispatcher:
             runs.
         """
         load = {"tgt": sorted(minions), "tgt_type": "list", "fun": "saltutil.running", "arg": []}
-        async for item in self.run(load, self._ground.config.user, own=True):
+        async for item in self.run(load, local(self._ground.config.user), own=True):
             found = item["data"].get("return") if item["kind"] == "return" else None
             if isinstance(found, list) and not item["data"].get("retcode"):
                 jids: set[str] = set()
@@ -421,7 +425,9 @@ class Dispatcher:
     def ping_all(self) -> None:
         """C{ping_on_rotate}: make every minion sign in again now rather than at the next job."""
         load = {"tgt": "*", "fun": "test.ping", "arg": []}
-        let_go(self.publish(load, self._ground.config.user), self.log, "ping_on_rotate failed")
+        let_go(
+            self.publish(load, local(self._ground.config.user)), self.log, "ping_on_rotate failed"
+        )
 
 
 async def _on_earlier(
@@ -458,12 +464,12 @@ def _target(load: Mapping[str, Any]) -> Any:
 
 
 def _announced(
-    job: Mapping[str, Any], minions: Iterable[str], missing: Iterable[str]
+    job: Mapping[str, Any], who: Who, minions: Iterable[str], missing: Iterable[str]
 ) -> dict[str, Any]:
     """What the event of a new job says."""
     shown = told(job)
     said = {name: shown[name] for name in ("jid", "tgt_type", "tgt", "user", "fun", "arg")}
-    return {**said, "minions": list(minions), "missing": list(missing)}
+    return {**said, **who.facts(), "minions": list(minions), "missing": list(missing)}
 
 
 def _plain(kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,6 @@ from twisted.logger import Logger
 
 from saltwisted.config.logins import OPTIONS, settings, why_not
 from saltwisted.domain.eauth import (
-    INTERNAL,
     Credentials,
     Token,
     credentials,
@@ -32,7 +31,9 @@ from saltwisted.domain.eauth import (
     shown_rules,
     token_digest,
 )
+from saltwisted.domain.operations.table import Admits, everybody
 from saltwisted.domain.tries import Slowness, Tries, Try
+from saltwisted.domain.who import Who
 from saltwisted.errors import DeniedError, SaltwistedError
 from saltwisted.interfaces import Entropy
 from saltwisted.kinds import LOGINS
@@ -83,13 +84,20 @@ class User:
     """
     A user whose identity is proven.
 
+    @ivar eauth: the backend that has proven it.
     @ivar kind: by C{token} or C{eauth}.
     @ivar rules: what the user may do, as in C{external_auth}.
     """
 
     name: str
+    eauth: str
     kind: str
     rules: Sequence[Any]
+
+    @property
+    def who(self) -> Who:
+        """The user, to be compared with others."""
+        return Who(self.name, self.eauth)
 
     def refused(self) -> NotProven:
         """The text for a refused request: the same as after a wrong login."""
@@ -184,22 +192,25 @@ class Logins:
 
     # -- who is it
 
-    async def prove(self, given: Mapping[str, Any], source: str) -> User:
+    async def prove(
+        self, given: Mapping[str, Any], source: str, admits: Admits = everybody
+    ) -> User:
         """
         Who sends a request, by its C{token}, or else by C{eauth}, C{username} and C{password}.
 
         @param source: where it comes from, to limit attempts: an address, or C{uid NUMBER} or
             C{runner of USER} of this machine.
+        @param admits: whether somebody of the proven name may come from there.
         @raises NotProven: it is not a known user.
         """
         if "token" in given:
             token = await self.known(given["token"])
-            if token is None:
+            if token is None or not admits(token.name):
                 self._refuse("token", "", source)
                 raise NotProven("token", "UNKNOWN")
-            return User(token.name, "token", self.rules(token))
-        asked, verdict = await self.login(given, source)
-        return User(asked.username, "eauth", self._rules(asked, verdict))
+            return User(token.name, token.eauth, "token", self.rules(token))
+        asked, verdict = await self.login(given, source, admits)
+        return User(asked.username, asked.eauth, "eauth", self._rules(asked, verdict))
 
     def token(self, token: Any) -> Token | None:
         """What a token stands for, if it is good and its backend is still one of ours."""
@@ -265,18 +276,22 @@ class Logins:
             verdict.rules,
         )
 
-    async def login(self, given: Mapping[str, Any], source: str) -> tuple[Credentials, Verdict]:
+    async def login(
+        self, given: Mapping[str, Any], source: str, admits: Admits = everybody
+    ) -> tuple[Credentials, Verdict]:
         """
         Have a password checked.
 
+        @param admits: as for L{prove}.
         @return: the user, under the name that the backend uses, and what the backend says about the
             user.
         @raises NotProven: after the time that every refusal takes.
         """
-        return await self.proven(credentials(given), str(given.get("username") or ""), source)
+        name = str(given.get("username") or "")
+        return await self.proven(credentials(given), name, source, admits)
 
     async def proven(
-        self, asked: Credentials | None, name: str, source: str
+        self, asked: Credentials | None, name: str, source: str, admits: Admits = everybody
     ) -> tuple[Credentials, Verdict]:
         """
         The same for the fields of a request, if there are any.
@@ -288,7 +303,7 @@ class Logins:
         """
         verdict = Verdict(False, self._clock.seconds())
         if asked is not None and asked.eauth in self._config.external_auth:
-            verdict = await self._judge_in_turn(asked, source)
+            verdict = await self._judge_in_turn(asked, source, admits)
         if asked is not None and verdict.ok:
             self._counters["login:accepted"] += 1
             return evolve(asked, username=verdict.name or asked.username), verdict
@@ -302,7 +317,7 @@ class Logins:
             await deferLater(self._clock, left)
         raise NotProven("eauth", name, verdict.unasked)
 
-    async def _judge_in_turn(self, asked: Credentials, source: str) -> Verdict:
+    async def _judge_in_turn(self, asked: Credentials, source: str, admits: Admits) -> Verdict:
         entry = NEAR_ENTRY if source.startswith(NEAR) else ENTRY
         line, turns = self._lines[entry], self._turns[entry]
         # To a directory fred and Fred are one user, who is guessed at no faster by two names
@@ -322,6 +337,9 @@ class Logins:
         began, ok = self._clock.seconds(), False
         try:
             verdict = await self._judge(asked, entry)
+            if verdict.ok and not admits(verdict.name or asked.username):
+                # To whoever guesses it looks like a wrong password, also at the next try
+                verdict = evolve(verdict, ok=False)
             ok = verdict.ok
         finally:
             now = self._clock.seconds()
@@ -393,7 +411,7 @@ class Logins:
     async def _gone(self, eauth: str, username: str) -> None:
         """The account may not be used any more: its tokens end too (T-EAUTH-2)."""
         for digest, token in self.tokens.items():
-            if (token.name, token.eauth) == (username, eauth):
+            if token.who == Who(username, eauth):
                 await self.tokens.drop(digest)
                 self._counters["login:token-ended"] += 1
 
@@ -439,17 +457,20 @@ class Logins:
 
     # -- tokens
 
-    async def make_token(self, given: Mapping[str, Any], source: str) -> dict[str, Any]:
+    async def make_token(
+        self, given: Mapping[str, Any], source: str, admits: Admits = everybody
+    ) -> dict[str, Any]:
         """
         A token for a user who has proven a password; the only time that the token is visible.
 
+        @param given: other fields than those of a login have no effect, and no backend gets them
+            (T-EAUTH-1).
+        @param admits: as for L{prove}.
         @return: Salt's map, with C{token}.
-        @raises NotProven: the password is wrong, or the request has fields that no login has.
+        @raises NotProven: the password is wrong.
         @raises StoreError: it could not be stored.
         """
-        if not set(given) <= INTERNAL:
-            given = {**given, "password": None}
-        asked, verdict = await self.login(given, source)
+        asked, verdict = await self.login(given, source, admits)
         return await self.made(asked, verdict, given.get("token_expire"), source)
 
     async def made(
@@ -511,9 +532,7 @@ class Logins:
 
     async def _make_room(self, token: Token) -> None:
         own = [
-            (each.start, digest)
-            for digest, each in self.tokens.items()
-            if (each.name, each.eauth) == (token.name, token.eauth)
+            (each.start, digest) for digest, each in self.tokens.items() if each.who == token.who
         ]
         for _, digest in sorted(own)[: max(0, len(own) - PER_USER + 1)]:
             await self.tokens.drop(digest)

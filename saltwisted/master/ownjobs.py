@@ -12,6 +12,7 @@ from typing import Any
 
 from saltwisted.domain.operations.arguments import JID, Argument
 from saltwisted.domain.operations.table import Call, Caller, Operation, Right
+from saltwisted.domain.who import Who, who_in
 from saltwisted.errors import DeniedError
 from saltwisted.master.context import Context
 from saltwisted.master.permits import local_may_publish, tell_refusal
@@ -36,12 +37,12 @@ class OwnJobs:
             )
         ]
 
-    async def _judge(self, caller: Caller, args: Mapping[str, Any]) -> str:
+    async def _judge(self, caller: Caller, args: Mapping[str, Any]) -> Who:
         """
-        The name of who asks.
+        Who asks.
 
-        A login may have the same name as an account: so the account must also be one that may
-        publish this job, and could have its returns that way.
+        A login may have the same name as an account, and is somebody else (T-WHO-1). The account
+        must also be one that may publish this job now.
 
         @raises DeniedError: he has no account, or it is no job of his. Whether there is such a
             job is not said.
@@ -49,18 +50,18 @@ class OwnJobs:
         if not caller.name or caller.proof:
             raise DeniedError("only local users of this machine may do this")
         if caller.owner:
-            return caller.name
+            return caller.account
         job = await self._ctx.jobs.job(args["jid"])
         if (
             job is None
             or job.get("claimed")  # by a minion alone, whose word it is
-            or job.get("user") != caller.name
+            or who_in(job) != caller.account
             or not await local_may_publish(self._ctx, caller.name, False, job)
         ):
             source = f"{caller.door}, {caller.source}"
-            tell_refusal(self._ctx, caller.name, f"read the returns of {args['jid']}", source)
+            tell_refusal(self._ctx, caller.account, f"read the returns of {args['jid']}", source)
             raise DeniedError(f"{caller.name} has published no job {args['jid']}")
-        return caller.name
+        return caller.account
 
     async def returns(self, call: Call) -> Any:
         """Give the returns of a job so far, by minion, as the runner `jobs.list_job` does."""

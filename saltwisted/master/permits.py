@@ -19,6 +19,7 @@ from saltwisted.domain.acl import (
     rules_for,
     special_allows,
 )
+from saltwisted.domain.who import Who
 from saltwisted.doors import PUBLISH
 from saltwisted.errors import RemoteError
 from saltwisted.master.asked import asks
@@ -90,7 +91,7 @@ async def _judged(
     )
 
 
-def tell_refusal(ctx: Context, who: str, what: str, source: str) -> None:
+def tell_refusal(ctx: Context, who: Who, what: str, source: str) -> None:
     """
     An authenticated user requested something forbidden: logs one line for those who maintain the
     rules.
@@ -100,14 +101,14 @@ def tell_refusal(ctx: Context, who: str, what: str, source: str) -> None:
     """
     ctx.log.warn(
         "{who} may not {what} (by {source})",
-        who=who[:200],
+        who=str(who)[:200],
         what=what[:400],
         source=source,
         foreign=True,
     )
 
 
-def tell_done(ctx: Context, who: str, what: str, source: str) -> None:
+def tell_done(ctx: Context, who: Who, what: str, source: str) -> None:
     """
     Somebody does something that is allowed: logs one line, at every log level, for later questions
     about who did it.
@@ -118,7 +119,7 @@ def tell_done(ctx: Context, who: str, what: str, source: str) -> None:
     asks(who, source)
     ctx.log.info(
         "{who} does {what} (by {source})",
-        who=who[:200],
+        who=str(who)[:200],
         what=what[:400],
         source=source,
         foreign=True,

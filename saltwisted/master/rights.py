@@ -14,6 +14,7 @@ from typing import Any
 from saltwisted.domain.acl import blacklisting
 from saltwisted.domain.brief import brief
 from saltwisted.domain.operations.table import Caller, Judge, Permitted, Right, owner_only
+from saltwisted.domain.who import Who, local
 from saltwisted.errors import DeniedError, RemoteError
 from saltwisted.master.context import Context
 from saltwisted.master.loads import arguments_of
@@ -54,7 +55,7 @@ class Rights:
 
     async def _publish(self, caller: Caller, args: Mapping[str, Any]) -> Permitted:
         """
-        The name to publish as, if he may publish this, and to whom.
+        Whom to publish as, if he may publish this, and to whom.
 
         @raises RemoteError: Salt's C{AuthenticationError} for a wrong password or token.
         @raises DeniedError: he may not.
@@ -71,34 +72,34 @@ class Rights:
             name = asked
         grant = await local_may_publish(self._ctx, name, caller.owner, args)
         if grant is None:
-            self._refuse(caller, name, f"publish {brief(args.get('fun'))}")
+            self._refuse(caller, local(name), f"publish {brief(args.get('fun'))}")
             blacklist = self._ctx.config.publisher_acl_blacklist
             judging = blacklisting(blacklist, name, args.get("fun"), args.get("arg") or [])
             if await self._ctx.dispatcher.targets.judged(judging):
                 raise DeniedError(f"publisher_acl_blacklist does not let {name} run this")
             raise DeniedError(f'Authentication failure of type "user" occurred for user {name}.')
-        return Permitted(name, grant.judged)
+        return Permitted(local(name), grant.judged)
 
     async def _login_publishes(
         self, caller: Caller, proof: Mapping[str, Any], args: Mapping[str, Any]
     ) -> Permitted:
         try:
-            who = await self._ctx.logins.prove(proof, caller.source)
+            proven = await self._ctx.logins.prove(proof, caller.source, caller.admits)
         except NotProven:
             raise self._unproven() from None
-        grant = await user_may_publish(self._ctx, who, args)
+        grant = await user_may_publish(self._ctx, proven, args)
         if grant is None:
-            self._refuse(caller, who.name, f"publish {args.get('fun')}")
+            self._refuse(caller, proven.who, f"publish {args.get('fun')}")
             raise DeniedError("Authorization error occurred.")
-        return Permitted(who.name, grant.judged)
+        return Permitted(proven.who, grant.judged)
 
     async def _match(self, caller: Caller, args: Mapping[str, Any]) -> Permitted:
         return await self._publish(caller, as_ping(args))
 
     def _caller(self, kind: str, command: str) -> Judge:
-        async def judge(caller: Caller, args: Mapping[str, Any]) -> str | Permitted:
+        async def judge(caller: Caller, args: Mapping[str, Any]) -> Who | Permitted:
             """
-            The name of who calls this runner or wheel function, and the rules of a login.
+            Who calls this runner or wheel function, and the rules of a login.
 
             @raises DeniedError: he may not.
             @raises RemoteError: nobody that is known.
@@ -109,19 +110,19 @@ class Rights:
                     raise self._unproven()
                 if not caller.owner:
                     raise DeniedError(f"only root and the master's own user may use {command}")
-                return caller.name
+                return caller.account
             try:
-                who = await self._ctx.logins.prove(proof, caller.source)
+                proven = await self._ctx.logins.prove(proof, caller.source, caller.admits)
                 arguments = arguments_of(args)
                 try:
-                    may_call(who, kind, str(args["fun"]), *arguments)
+                    may_call(proven, kind, str(args["fun"]), *arguments)
                 except NotProven:
-                    self._refuse(caller, who.name, f"run {kind} {args['fun']}")
+                    self._refuse(caller, proven.who, f"run {kind} {args['fun']}")
                     raise
             except NotProven as error:
                 self._ctx.counters["denied:control"] += 1
                 raise RemoteError(error.name, str(error)) from None
-            return Permitted(who.name, who.rules)
+            return Permitted(proven.who, proven.rules)
 
         return judge
 
@@ -129,7 +130,7 @@ class Rights:
         self._ctx.counters["denied:control"] += 1
         return RemoteError("AuthenticationError", NO_LOGIN)
 
-    def _refuse(self, caller: Caller, who: str, what: str) -> None:
+    def _refuse(self, caller: Caller, who: Who, what: str) -> None:
         tell_refusal(self._ctx, who, what, f"{caller.door}, {caller.source}")
 
 

@@ -22,6 +22,7 @@ from saltwisted.domain.brief import brief
 from saltwisted.domain.secrecy import hide, marked
 from saltwisted.domain.targeting.selection import Selection
 from saltwisted.domain.targeting.traverse import DELIMITER
+from saltwisted.domain.who import Who
 from saltwisted.errors import DeniedError
 from saltwisted.master.context import Context
 from saltwisted.master.function_table import imported
@@ -80,7 +81,7 @@ class Run:
 
     ctx: Context
     jid: str
-    user: str
+    who: Who
     progress: Callable[[Any, str], Awaitable[None]]
     tell: Callable[[Any], Awaitable[None]] = field(default=_nobody)
     outputter: str | None = None
@@ -88,6 +89,11 @@ class Run:
     exact: bool = False
     rules: Sequence[Any] | None = None
     secret: bool = False
+
+    @property
+    def user(self) -> str:
+        """The caller, in words for people: see L{Who}."""
+        return str(self.who)
 
     async def find(self, tgt: Any, tgt_type: str, greedy: bool = True) -> Sequence[str]:
         """
@@ -151,7 +157,7 @@ class Run:
             "judged": await self._judged(load.get("tgt"), tgt_type, delimiter_of(load)),
         }
         run, load = self.ctx.dispatcher.run, self._marked(load)
-        async with aclosing(run(load, self.user, timeout, gather_job_timeout, **how)) as items:
+        async with aclosing(run(load, self.who, timeout, gather_job_timeout, **how)) as items:
             async for item in items:
                 yield item
 
@@ -176,7 +182,7 @@ class Run:
         grant = await self.ctx.dispatcher.targets.judged(judging)
         if grant is None:
             self.ctx.counters["denied:pillar-target"] += 1
-            tell_refusal(self.ctx, self.user, f"target {brief(tgt)} by pillar", "a runner")
+            tell_refusal(self.ctx, self.who, f"target {brief(tgt)} by pillar", "a runner")
             # The same for every reason: which minions there are must not be learned either
             raise DeniedError(
                 f"{self.user} may not use this target: it asks for pillar values, with wildcards "

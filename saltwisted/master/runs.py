@@ -17,6 +17,7 @@ from twisted.logger import Logger
 
 from saltwisted.domain.jobids import judged_jid
 from saltwisted.domain.jobs import Done, Effect, PublishFindJob, RunningJob, Yield
+from saltwisted.domain.who import Who
 from saltwisted.master.ground import Ground
 from saltwisted.master.recall import Recall
 from saltwisted.transports.deferreds import let_go
@@ -32,7 +33,7 @@ class Publish(Protocol):
     """
 
     def __call__(
-        self, load: Mapping[str, Any], user: str, jid: str = ""
+        self, load: Mapping[str, Any], who: Who, jid: str = ""
     ) -> Awaitable[dict[str, Any]]: ...
 
 
@@ -48,7 +49,7 @@ class AwaitedJob:
         ask: Publish,
         new_jid: Callable[[], str],
         load: dict[str, Any],
-        user: str,
+        who: Who,
         timeout: float,
         gather: float,
     ) -> None:
@@ -61,7 +62,7 @@ class AwaitedJob:
         self._ask_minions = ask
         self._new_jid = new_jid
         self._load = load
-        self._user = user
+        self._who = who
         self._timeout = timeout
         self._gather = gather
         self._items: deque[dict[str, Any]] = deque()
@@ -114,11 +115,11 @@ class AwaitedJob:
             self._stop()
 
     async def _go_out(self, own: str) -> dict[str, Any]:
-        return await self._publish(self._load, self._user, own)
+        return await self._publish(self._load, self._who, own)
 
     def _recalling(self, jid: str, minions: list[str]) -> Recall:
         async def publish(load: Mapping[str, Any], own: str) -> None:
-            await self._ask_minions(load, self._user, own)
+            await self._ask_minions(load, self._who, own)
 
         return Recall(self._ground, publish, self._new_jid, jid, minions)
 
@@ -207,7 +208,7 @@ class AwaitedJob:
         let_go(self._ask_and_tell(load, jid), self.log, "find_job could not be published")
 
     async def _ask_and_tell(self, load: Mapping[str, Any], jid: str) -> None:
-        await self._ask_minions(load, self._user, jid)
+        await self._ask_minions(load, self._who, jid)
         if self._job is not None:
             self._job.asked(self._ground.clock.seconds())
             self._schedule()

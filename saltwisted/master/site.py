@@ -315,7 +315,7 @@ class SiteFunctions(Mapping[str, IFunctionModule]):
             "kind": self._kind,
             "jid": call.jid,
             "tag": tag,
-            "user": call.user if isinstance(call, Run) else call.actor,
+            "user": call.who.name if isinstance(call, Run) else call.actor,
             "ours": [
                 f"{module}.{short}"
                 for module, found in self._ours.items()

@@ -21,7 +21,7 @@ class Call:
     """
     One call of a wheel function.
 
-    @ivar actor: who asked: a local user's name, or the minion that revokes itself.
+    @ivar actor: who asked, in words for people.
     """
 
     ctx: Context

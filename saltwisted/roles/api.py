@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -33,7 +34,7 @@ from saltwisted.web.listening import Listening
 from saltwisted.web.logfiles import Journal, check_log_file
 from saltwisted.web.sending import Readers
 from saltwisted.web.service import Api
-from saltwisted.web.site import Site
+from saltwisted.web.site import Site, admitting
 from saltwisted.web.sockets import MISSING, Begin, Sockets
 from saltwisted.web.static import StaticFiles
 from saltwisted.web.tls import check_certificate
@@ -57,7 +58,8 @@ def api_of(stores: Stores, ctx: Context, operations: Operations) -> Api | None:
     certificate = None if options.disable_ssl else _certificate(stores, ctx, options)
     secure = certificate is not None
     turns = Turns(reactor)
-    chunks = Chunks(reactor, operations, config, random.SystemRandom().sample, turns)
+    sample = random.SystemRandom().sample
+    chunks = Chunks(reactor, operations, config, sample, turns, partial(admitting, options.api_acl))
     endpoints = Endpoints(options, operations, chunks, ctx.logins, stores.now, secure)
     files = StaticFiles(options, Readers(reactor, stores.files_threads.run))
     hub = Hub(reactor, ctx.bus, stores.counters)

@@ -30,8 +30,7 @@ def stock_history(reactor: Any, cachedir: str, jobs: str) -> Callable[[str], Def
 
     def write_file(path: str) -> Deferred[Any]:
         # Who stops us from here on finds it at the next start, and begins again
-        with open(unfinished, "ab"):
-            pass
+        os.close(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
         ended: Deferred[Any] = getProcessValue(
             sys.executable,
             ["-m", "saltwisted.tools.jobhistory", folder, unfinished, path],

@@ -125,7 +125,8 @@ def _unpacked(path: str, counts: Counts) -> tuple[Any, float]:
 def main() -> None:
     """Write the job cache in a folder to a file, which has its name when it is whole."""
     folder, part, path = sys.argv[1:]
-    with open(part, "wb") as stream:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    with open(os.open(part, flags, 0o600), "wb") as stream:
         write(folder, stream)
         stream.flush()
         os.fsync(stream.fileno())

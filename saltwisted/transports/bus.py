@@ -12,17 +12,19 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from attrs import frozen
 from twisted.logger import Logger
 
+from saltwisted.domain.who import Who
 from saltwisted.interfaces import IEventBus
 
 Receiver = Callable[[str, Mapping[str, Any]], None]
 CAUSE: ContextVar[Any] = ContextVar("event_cause", default=None)
 """What events are fired for just now, for whoever has set it: it is in each of them."""
-ASKED: ContextVar[tuple[str, str]] = ContextVar("event_asked", default=("", ""))
+Asked: TypeAlias = tuple[Who | None, str]
+ASKED: ContextVar[Asked] = ContextVar("event_asked", default=(None, ""))
 """Who has asked for what is done just now, and by which way, from where: it is in each of them."""
 
 
@@ -47,7 +49,7 @@ class Fired:
     sender: str = ""
     cause: Any = None
     owed: Any = None
-    asked: tuple[str, str] = ("", "")
+    asked: Asked = (None, "")
 
 
 class _Subscription:

@@ -92,7 +92,7 @@ class BrowserLogin:
         token = await self._sessions.known(word)
         if token is None:
             raise Problem(503, "The login could not be kept", {"Retry-After": "5"})
-        exchange.request.known(token.name)
+        exchange.request.known(token.who)
         exchange.cookies.append(
             cookie(SESSION, word, ends(self._options, token), now, self._secure)
         )

@@ -15,7 +15,7 @@ from saltwisted.domain.api import lowstate
 from saltwisted.domain.api.lowstate import Work
 from saltwisted.domain.api.problems import Problem, problem_of
 from saltwisted.domain.batches import batch_size, whole
-from saltwisted.domain.operations.table import Caller, Stream
+from saltwisted.domain.operations.table import Admits, Caller, Stream
 from saltwisted.errors import DeniedError, RemoteError, SaltwistedError, StoreError
 from saltwisted.web.turns import Turns
 
@@ -83,15 +83,18 @@ class Chunks:
         config: Config,
         sample: Callable[[Sequence[str], int], Sequence[str]],
         turns: Turns,
+        admitting: Callable[[str], Admits],
     ) -> None:
         """
         @param sample: so many of these, at random.
+        @param admitting: who may come from an address.
         """
         self._reactor = reactor
         self._operations = operations
         self._config = config
         self._sample = sample
         self._turns = turns
+        self._admitting = admitting
 
     async def all(
         self,
@@ -132,7 +135,8 @@ class Chunks:
         return done
 
     async def _do(self, work: Work, source: str) -> Done:
-        caller = Caller(source=source, door=DOOR, proof=work.proof)
+        admits = self._admitting(source)
+        caller = Caller(source=source, door=DOOR, proof=work.proof, admits=admits)
         done = getattr(self, f"_{work.client}")(work, caller)
         return await done  # type: ignore[no-any-return]
 
@@ -152,13 +156,17 @@ class Chunks:
     ) -> list[str]:
         """Publish a job and wait for its end; those who did not answer."""
         silent: list[str] = []
+        unknown: dict[str, None] = {}
         jid = ""
 
         async def item(each: Mapping[str, Any]) -> None:
             nonlocal jid
             if each["kind"] == "published":
                 jid = each["jid"]
+                # Of a list; without any minion there is no job, and nobody to wait for
+                unknown.update(dict.fromkeys(each.get("missing", ()) if jid else ()))
             elif each["kind"] == "return":
+                unknown.pop(each["id"], None)
                 returned(each["id"], lowstate.shown_return(each["data"], full))
             elif each["kind"] == "missing":
                 for minion, connected in each["connected"].items():
@@ -166,6 +174,9 @@ class Chunks:
                     returned(minion, lowstate.shown_silence(jid, connected, full))
 
         await self._operations.call("run", args, caller, item)
+        for minion in unknown:
+            silent.append(minion)
+            returned(minion, lowstate.shown_silence(jid, True, full))
         return sorted(silent)
 
     async def _local_async(self, work: Work, caller: Caller) -> Done:

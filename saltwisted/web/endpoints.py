@@ -13,7 +13,7 @@ from attrs import evolve
 
 from saltwisted.config.api import ApiOptions
 from saltwisted.domain.api import bodies
-from saltwisted.domain.api.lowstate import CLIENTS, token_word
+from saltwisted.domain.api.lowstate import CLIENTS
 from saltwisted.domain.api.paging import page_of
 from saltwisted.domain.api.problems import NO_RIGHT, Problem
 from saltwisted.domain.eauth import Token
@@ -22,9 +22,10 @@ from saltwisted.errors import RemoteError
 from saltwisted.web.chunks import DOOR, Chunks, Done, Operations, Unfinished
 from saltwisted.web.cookies import SESSION, cookie
 from saltwisted.web.exchange import Answer, Endpoint, Exchange
-from saltwisted.web.site import Sessions, api_acl_allows
+from saltwisted.web.site import Sessions, admits_somebody, admitting
 
-LOGIN_FIELDS = ("username", "password", "eauth", "token_expire", "client", "key")
+LOGIN_FIELDS = ("username", "password", "eauth", "token_expire")
+"""What a login has. Others are dropped here: SaltGUI sends C{sharedsecret} too."""
 BAD_LOGIN = "Could not authenticate using provided credentials"
 
 
@@ -95,8 +96,8 @@ class Endpoints:
 
     async def run(self, exchange: Exchange) -> Answer:
         """C{POST /run}: each chunk says who sends it."""
+        self._check_address(exchange)
         chunks = bodies.low_state(exchange.body.value)
-        await self._check_users(chunks, exchange)
         return await self._shown(with_bearer(chunks, exchange), exchange)
 
     async def _shown(
@@ -173,8 +174,8 @@ class Endpoints:
     async def new_key(self, exchange: Exchange) -> Answer:
         """C{POST /keys}: a new pair whose public half is accepted, as a tar file."""
         only_whole(exchange)
+        self._check_address(exchange)
         chunks = bodies.low_state(exchange.body.value)
-        await self._check_users(chunks, exchange)
         chunk = dict(with_bearer(chunks, exchange)[0]) if chunks else {}
         if "mid" in chunk:
             chunk["id_"] = chunk.pop("mid")
@@ -202,7 +203,8 @@ class Endpoints:
     async def login(self, exchange: Exchange) -> Answer:
         """C{POST /login}: a session, which is a token that all nodes know."""
         given = self._credentials(exchange)
-        caller = Caller(source=exchange.address, door=DOOR)
+        admits = admitting(self._options.api_acl, exchange.address)
+        caller = Caller(source=exchange.address, door=DOOR, admits=admits)
         try:
             made = await self._operations.call("mk_token", given, caller, _nothing)
         except RemoteError as error:
@@ -232,15 +234,13 @@ class Endpoints:
         """
         What a login gives.
 
-        @raises Problem: C{400} it is none; C{401} C{api_acl} does not let the user come from there.
+        @raises Problem: C{400} it is none; C{401} C{api_acl} lets nobody come from there.
         """
+        self._check_address(exchange)
         chunks = bodies.low_state(exchange.body.value) if exchange.body.value else []
         if not chunks:
             raise Problem(400, 'Require "username", "password", and "eauth" params')
-        given = chunks[0]
-        if not api_acl_allows(self._options.api_acl, given.get("username"), exchange.address):
-            raise Problem(401, NO_RIGHT)
-        return given
+        return {name: chunks[0][name] for name in LOGIN_FIELDS if name in chunks[0]}
 
     def _cookie(self, word: str, expire: float) -> str:
         return cookie(SESSION, word, expire, self._now(), self._secure)
@@ -253,8 +253,8 @@ class Endpoints:
 
     async def token(self, exchange: Exchange) -> Answer:
         """C{POST /token}: a token for C{/run}, by the runner C{auth.mk_token}; a bare list."""
+        self._check_address(exchange)
         chunks = bodies.low_state(exchange.body.value)
-        await self._check_users(chunks, exchange)
         made = []
         for chunk in chunks:
             try:
@@ -267,22 +267,15 @@ class Endpoints:
         done = await self._chunks.all(made, exchange.address)
         return Answer(value=[value for each in done for value in each.values])
 
-    async def _check_users(self, chunks: Sequence[Mapping[str, Any]], exchange: Exchange) -> None:
+    def _check_address(self, exchange: Exchange) -> None:
         """
-        Who says in a chunk who he is, too, may come from where C{api_acl} says.
+        Who says in a body who he is may come from where C{api_acl} says. Who he is decides the
+        proof itself (L{Caller}).
 
-        @raises Problem: C{401}.
+        @raises Problem: C{401}, nobody may come from there.
         """
-        acl = self._options.api_acl
-        if not acl:
-            return
-        for chunk in chunks:
-            name = chunk.get("username")
-            if "token" in chunk:
-                token = await self._sessions.known(token_word(chunk["token"]))
-                name = token.name if token is not None else None
-            if not api_acl_allows(acl, name, exchange.address):
-                raise Problem(401, NO_RIGHT)
+        if not admits_somebody(self._options.api_acl, exchange.address):
+            raise Problem(401, NO_RIGHT)
 
 
 def named(exchange: Exchange, field: str) -> str:

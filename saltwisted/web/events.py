@@ -169,8 +169,8 @@ class Hub:
 
         @raises Problem: C{503}, there are too many.
         """
-        user = listener.eyes.user
-        own = sum(1 for each in self._listeners if each.eyes.user == user)
+        who = listener.eyes.who
+        own = sum(1 for each in self._listeners if each.eyes.who == who)
         if len(self._listeners) >= LISTENERS or own >= OF_ONE:
             self._counters["api:too-many-listeners"] += 1
             raise Problem(
@@ -185,11 +185,11 @@ class Hub:
     # -- events
 
     def _fired(self, event: Fired) -> None:
-        user = self._users.heard(event.tag, event.data)
+        whose = self._users.heard(event.tag, event.data)
         if not self._listeners:
             return
         minion = minion_of(event.tag, event.sender)
-        who = [each for each in self._listeners if each.eyes.see(minion, user)]
+        who = [each for each in self._listeners if each.eyes.see(minion, whose)]
         for each in who:
             if each.heard is not None:
                 each.heard(event)

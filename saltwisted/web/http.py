@@ -22,6 +22,7 @@ from twisted.web.http import Request
 from zope.interface import implementer
 
 from saltwisted.domain.api.problems import page
+from saltwisted.domain.who import Who
 from saltwisted.doors import HTTP, HTTP_USERS
 from saltwisted.transports.accepting import Few
 from saltwisted.transports.deferreds import let_go
@@ -116,10 +117,10 @@ class ApiRequest(Request):
         self._judging = False
         self.channel.go_on()
 
-    def known(self, name: str) -> None:
+    def known(self, who: Who) -> None:
         """It is the request of a user."""
-        self.who = name
-        self.channel.keep_for(name)
+        self.who = who.name
+        self.channel.keep_for(who)
 
     def drop_body(self) -> None:
         """Its body has been read, and is not kept."""
@@ -259,12 +260,12 @@ class ApiChannel(JudgedChannel):
             if kept != held.size:
                 held.set(kept)
 
-    def keep_for(self, user: str) -> None:
+    def keep_for(self, who: Who) -> None:
         """What is kept is a user's: of whom more is kept, and nothing that is being done is cut."""
         held = self._held
-        if held is not None and not (held.room is self.factory.users and held.owner == user):
+        if held is not None and not (held.room is self.factory.users and held.owner == who):
             held.release()
-            self._held = Held(self.factory.users, user, self._cut)
+            self._held = Held(self.factory.users, who, self._cut)
             if self.handles:
                 self._held.fix()
             self.count_kept()

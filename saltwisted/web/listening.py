@@ -17,6 +17,7 @@ from saltwisted.domain.api.signatures import GIT, GITLAB, Rule, rules_for
 from saltwisted.domain.api.watching import Eyes, sight_of
 from saltwisted.domain.eauth import Token
 from saltwisted.domain.firing import may_fire
+from saltwisted.domain.who import HOOK, Who
 from saltwisted.errors import TargetError
 from saltwisted.transports.bus import ASKED, EventBus
 from saltwisted.web.chunks import DOOR
@@ -146,11 +147,11 @@ class Listening:
                 except TargetError as error:
                     self.log.warn(
                         "external_auth: '@events' of {user} for {target}: {error}",
-                        user=token.name,
+                        user=str(token.who),
                         target=target,
                         error=error,
                     )
-            return Eyes(token.name, sight.everything, frozenset(minions))
+            return Eyes(token.who, sight.everything, frozenset(minions))
 
         return look
 
@@ -186,15 +187,15 @@ class Listening:
             name.title(): text for name, text in exchange.headers.items() if name not in SECRET
         }
         headers["Remote-Addr"] = exchange.address
-        who = "a signature" if wanted else "somebody"
+        who = Who("a signature" if wanted else "somebody", HOOK)
         if exchange.session is not None:
-            who = exchange.session.token.name
+            who = exchange.session.token.who
         # Of this request alone: each is worked on in a context of its own
         ASKED.set((who, f"{DOOR}, {exchange.address}"))
         if wanted or exchange.session is not None:
             self.log.info(
                 "{who} does fire {tag} (by the HTTP API, {address})",
-                who=who,
+                who=str(who)[:200],
                 tag=tag,
                 address=exchange.address,
                 foreign=True,
@@ -212,7 +213,7 @@ class Listening:
             self._counters["denied:event"] += 1
             self.log.warn(
                 "{who} may not fire {tag} (by the HTTP API, {address})",
-                who=token.name[:200],
+                who=str(token.who)[:200],
                 tag=tag[:400],
                 address=address,
                 foreign=True,

@@ -19,6 +19,9 @@ from saltwisted.config.api import ApiOptions
 from saltwisted.errors import ConfigError
 from saltwisted.web.traffic import Traffic
 
+MODE = 0o640
+"""Of a new file, whatever the umask allows: addresses and names are not for everybody."""
+_APPENDING = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
 LONGEST = 500
 """Characters of a word of the client's."""
 TOKEN = re.compile(rb"(?<=/)[0-9A-Fa-f]{32,}(?=/|$)")
@@ -57,9 +60,10 @@ class LogFile:
         @raises ConfigError: it cannot be written to.
         """
         try:
+            fd = os.open(self._path, _APPENDING, MODE)
             # A path is written down as it came, whatever it is
             self._file = open(  # noqa: SIM115 - it is closed at the end
-                self._path, "a", buffering=1, encoding="utf-8", errors="backslashreplace"
+                fd, "a", buffering=1, encoding="utf-8", errors="backslashreplace"
             )
         except OSError as error:
             raise ConfigError(f"{self._option} {self._path}: {error.strerror}") from None

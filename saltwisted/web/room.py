@@ -9,7 +9,7 @@ somebody who fills the room loses what is his own, and others get in.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 
 class Room:
@@ -25,8 +25,8 @@ class Room:
         @param most: bytes that may be held together.
         """
         self._most = most
-        self._held: dict[str, dict[Held, None]] = {}
-        self._sums: Counter[str] = Counter()
+        self._held: dict[Hashable, dict[Held, None]] = {}
+        self._sums: Counter[Hashable] = Counter()
         self.kept = 0
         self.cut = 0
 
@@ -81,9 +81,9 @@ class Held:
 
     __slots__ = ("cut", "may_be_cut", "owner", "room", "size")
 
-    def __init__(self, room: Room, owner: str, cut: Callable[[], None]) -> None:
+    def __init__(self, room: Room, owner: Hashable, cut: Callable[[], None]) -> None:
         """
-        @param owner: whose it is: an address, or a user.
+        @param owner: whose it is: an address, or a user (L{saltwisted.domain.who.Who}).
         @param cut: called when it is cut off; what it holds has to go at once.
         """
         self.room = room

@@ -27,6 +27,7 @@ from saltwisted.domain.api.parcels import Unpacking
 from saltwisted.domain.api.pieces import NotJson, pieces, room_after
 from saltwisted.domain.api.problems import NO_RIGHT, Problem, page, problem_of
 from saltwisted.domain.eauth import Token
+from saltwisted.domain.operations.table import Admits
 from saltwisted.doors import HTTP
 from saltwisted.errors import DeniedError, RemoteError, StoreError
 from saltwisted.transports.deferreds import let_go
@@ -49,6 +50,10 @@ SHORT = 16_384
 """Bytes of a text that is compressed at once, in up to 0.6 ms."""
 HTML = "text/html;charset=utf-8"
 CORS_METHODS = ("GET", "POST")
+NOT_OURS = (
+    "The origin of the page is not one of cors_origin, and not the host that was asked: behind a"
+    " proxy that changes Host, name it there"
+)
 
 
 class Sessions(Protocol):
@@ -245,6 +250,7 @@ class Site:
         @raises Problem: what is said instead.
         """
         foreign = self._cross_origin(exchange)
+        changes = exchange.method == "POST"
         allowed = self._options.authorized_ips
         if allowed and exchange.address not in allowed:
             self._counters["api:bad-ip"] += 1
@@ -263,9 +269,13 @@ class Site:
             raise Problem(401, NO_RIGHT)
         if handler is None:
             raise Problem(405, "Specified method is invalid for this resource")
-        if foreign and exchange.session is not None and exchange.session.by_cookie:
-            # A page of somebody else's in the browser of a user who has logged in
-            raise Problem(403, "The origin is not one of cors_origin")
+        by_cookie = exchange.session is not None and exchange.session.by_cookie
+        by_header = exchange.session is not None and not by_cookie
+        if foreign and (by_cookie or (changes and not by_header)):
+            # A page of somebody else's in the browser of a user who has logged in, or who would be
+            # logged in as somebody else. No such page can send our headers
+            self._counters["api:bad-origin"] += 1
+            raise Problem(403, NOT_OURS)
         form = "" if endpoint.plain else accept.best(exchange.headers.get("accept"))
         self._query(exchange, endpoint)
         if endpoint.reads and exchange.method == "POST":
@@ -287,7 +297,11 @@ class Site:
         """
         origin = exchange.headers.get("origin")
         told = exchange.answer_headers
-        if origin is not None and not self._known_origin(origin, exchange):
+        # A browser says that itself, by TLS: also behind a proxy that changes Host
+        is_own = exchange.headers.get("sec-fetch-site") == "same-origin"
+        if origin is not None and not is_own and not self._known_origin(origin, exchange):
+            return True
+        if origin is None and self._comes_from_elsewhere(exchange):
             return True
         told["Access-Control-Allow-Origin"] = origin or "*"
         told["Access-Control-Expose-Headers"] = "GET, POST"
@@ -301,10 +315,23 @@ class Site:
             told["Access-Control-Max-Age"] = "1400"
         return False
 
+    def _comes_from_elsewhere(self, exchange: Exchange) -> bool:
+        """
+        Whether a request without C{Origin} is a form of a foreign page all the same. Programs send
+        none of these headers; a browser that leaves out one of them sends another.
+        """
+        if exchange.method != "POST":
+            return False
+        site = exchange.headers.get("sec-fetch-site")
+        if site is not None:
+            return site not in ("same-origin", "none") and not self._known_origin("", exchange)
+        page = exchange.headers.get("referer")
+        return page is not None and not self._known_origin(origin_of(page), exchange)
+
     def _known_origin(self, origin: str, exchange: Exchange) -> bool:
         named = self._options.cors_origin
         named = [named] if isinstance(named, str) else named
-        if "*" in named or origin in named:
+        if "*" in named or (origin and origin in named):
             return True
         try:
             netloc = urlsplit(origin).netloc
@@ -383,7 +410,7 @@ class Site:
         ):
             self._counters["api:bad-token"] += 1
             return None
-        exchange.request.known(token.name)
+        exchange.request.known(token.who)
         return Session(word=word, token=token, by_cookie=by_cookie, by_bearer=bearer)
 
     def _query(self, exchange: Exchange, endpoint: Endpoint) -> None:
@@ -557,9 +584,33 @@ def api_acl_allows(acl: Mapping[str, Any], username: Any, address: str) -> bool:
     return isinstance(places, (list, tuple)) and (address in places or "*" in places)
 
 
+def admitting(acl: Mapping[str, Any], address: str) -> Admits:
+    """Whom C{api_acl} lets connect from an address, by the name that is proven."""
+    return lambda name: api_acl_allows(acl, name, address)
+
+
+def admits_somebody(acl: Mapping[str, Any], address: str) -> bool:
+    """
+    Whether C{api_acl} lets anybody connect from an address: from elsewhere no login is looked at,
+    so that nobody guesses passwords from there.
+    """
+    users = acl.get("users") if acl else None
+    names = users if isinstance(users, Mapping) else ()
+    return not acl or any(api_acl_allows(acl, name, address) for name in names)
+
+
 def allowed_of(endpoint: Endpoint) -> str:
     """The methods that there are, as C{Allow} says it."""
     return ", ".join(sorted({*endpoint.methods, *({"HEAD"} if "GET" in endpoint.methods else ())}))
+
+
+def origin_of(page: str) -> str:
+    """The origin of a page, as browsers write it; C{""} for what is no address of one."""
+    try:
+        found = urlsplit(page)
+    except ValueError:
+        return ""
+    return f"{found.scheme}://{found.netloc}" if found.scheme and found.netloc else ""
 
 
 def clean(text: str) -> bytes:

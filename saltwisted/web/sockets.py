@@ -114,7 +114,7 @@ class Sockets:
         if token is None:
             self._counters["api:bad-token"] += 1
             raise Problem(401, NO_RIGHT)
-        exchange.request.known(token.name)
+        exchange.request.known(token.who)
         return Session(word=word, token=token)
 
 

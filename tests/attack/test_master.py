@@ -15,6 +15,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.keys import valid_minion_id
+from saltwisted.domain.who import local
 from saltwisted.errors import RemoteError
 from saltwisted.master.requests import Requests
 from saltwisted.master.table import clear_commands, sealed_commands
@@ -145,7 +146,7 @@ class Attacks(SynchronousTestCase):
         old_key = rig.ctx.publisher.key
         self.assertEqual(old.ask("_file_envs"), ["base"])
 
-        d = Deferred.fromCoroutine(rig.ctx.wheel("key.delete", ["web1"], {}, "root"))
+        d = Deferred.fromCoroutine(rig.ctx.wheel("key.delete", ["web1"], {}, local("root")))
         rig.clock.pump([0] * 5)
         self.successResultOf(d)
         self.assertEqual(old.ask("_file_envs"), "bad load")
@@ -182,7 +183,7 @@ class Attacks(SynchronousTestCase):
 
             (reply,) = rig.ask(pack({"enc": "clear", "load": load, "version": 3}))
             rig.ctx.keys.put("pending", "file", pem.encode())
-            d = Deferred.fromCoroutine(rig.ctx.wheel("key.accept", ["file"], {}, "root"))
+            d = Deferred.fromCoroutine(rig.ctx.wheel("key.accept", ["file"], {}, local("root")))
             rig.clock.pump([0] * 5)
             self.successResultOf(d)
 
@@ -230,7 +231,9 @@ class Attacks(SynchronousTestCase):
                 (answer["success"], answer["return"]), (False, f"'{fun}' is not available.")
             )
         for fun in ("key.accept", "key.delete", "key.finger", "key.key_str"):
-            d = Deferred.fromCoroutine(rig.ctx.wheel(fun, ["../../../etc/passwd"], {}, "root"))
+            d = Deferred.fromCoroutine(
+                rig.ctx.wheel(fun, ["../../../etc/passwd"], {}, local("root"))
+            )
             rig.clock.pump([0] * 5)
             self.assertEqual(self.successResultOf(d)["return"], {})
         self.assertEqual(_tree(rig.home), before)

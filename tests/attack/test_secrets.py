@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import http.client
 import json
 import os
 import re
@@ -23,6 +24,7 @@ from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlencode
 
 import msgpack
 import zmq
@@ -30,7 +32,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.errors import TransportClosed
 from tests.attack.fleet import WireMinion, put_key
-from tests.harness import ROOT, OurMaster, OurMinion
+from tests.harness import ROOT, OurMaster, OurMinion, reserve_ports
 from tests.wire.recorded import key
 
 CANARY = {
@@ -88,10 +90,20 @@ class Site:
         with open(users, "w", encoding="utf-8") as file:
             file.write(f"fred:{CANARY['login']}\n")
         os.chmod(users, 0o600)
+        (self.port,) = reserve_ports(1)
+        top = os.path.join(self.home, "master")
         self.master = OurMaster(
             self.home,
             auto_accept=True,
             pillar_cache=True,
+            netapi_enable_clients=["local"],
+            rest_twisted={
+                "host": "127.0.0.1",
+                "port": self.port,
+                "disable_ssl": True,
+                "log_access_file": f"{top}/access.log",
+                "log_error_file": f"{top}/error.log",
+            },
             external_auth={"file": {"^filename": users, "fred": ["test.*", "@runner"]}},
             **options,
         )
@@ -207,6 +219,7 @@ class Site:
         self._command("salt-run", "jobs.list_jobs")
         self._command("salt-run", "cache.pillar")
         self._log_in()
+        self._log_in_by_http()
         source = os.path.join(out, "s")
         self._command("salt-cp", "ours", source, f"{out}/copied")
         self._command("salt-key", "-y", "-d", "spy")
@@ -246,6 +259,18 @@ class Site:
         with open(os.path.join(self.home, "salt_token"), encoding="ascii") as file:
             self.keys.update({"kept token": file.read(), "made token": made})
         self._command("salt-run", "auth.del_token", made)
+
+    def _log_in_by_http(self) -> None:
+        """The same by the API, which writes files of its own."""
+        api = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        form = urlencode({"eauth": "file", "username": "fred", "password": CANARY["login"]})
+        kind = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
+        api.request("POST", "/login", form, kind)
+        token = json.load(api.getresponse())["return"][0]["token"]
+        self.keys["session"] = token
+        api.request("GET", f"/ws/{token}?token={token}")
+        api.getresponse().read()
+        api.close()
 
     @staticmethod
     def master_python() -> list[str]:
@@ -312,7 +337,7 @@ class Secrets(SynchronousTestCase):
         """Passwords and tokens are in no file: not in a job's record, not in a token's own file."""
         arguments = {path for path, text in self._stored() if CANARY["argument"].encode() in text}
         self.assertTrue(any("jobs.sqlite" in path for path in arguments), "the search sees records")
-        secrets = {name: self.site.keys[name] for name in ("kept token", "made token")}
+        secrets = {name: self.site.keys[name] for name in ("kept token", "made token", "session")}
         secrets["login"] = CANARY["login"]
 
         for path, text in self._stored():
@@ -373,6 +398,8 @@ class Secrets(SynchronousTestCase):
         for name in ("master.pem", "minion.pem", ".root_key", "jobs.sqlite"):
             (path,) = [p for p in self.site.left if p.endswith("/" + name)]
             self.assertIn(stat.S_IMODE(self.site.left[path].st_mode), (0o400, 0o600), path)
+        logs = {os.path.basename(path) for path in self.site.logs()}
+        self.assertLessEqual({"access.log", "error.log"}, logs)
         modes = self.site.modes
         self.assertEqual(modes["backup.tgz"], 0o600, "it holds every private key")
         self.assertIn(modes["fresh.pem"], (0o400, 0o600))

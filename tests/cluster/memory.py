@@ -28,6 +28,7 @@ from saltwisted.cluster.jobs.events import Events, is_row
 from saltwisted.cluster.jobs.forward import Forward
 from saltwisted.cluster.jobs.presence import ClusterPresence
 from saltwisted.cluster.links.shipping import Shipping
+from saltwisted.domain.who import local
 from saltwisted.errors import RemoteError, RequestTimeout, SaltwistedError, TransportClosed
 from saltwisted.master.seams import LoneSecrets, Seams
 from saltwisted.stores.jobs.store import JobStore
@@ -352,7 +353,7 @@ class Nodes:
     def publish(self, at: str, **load: Any) -> Mapping[str, Any]:
         """Give a job to a node."""
         full = {"tgt": "*", "fun": "test.ping", "arg": [], **load}
-        work = self.one[at].ctx.dispatcher.publish(full, "root")
+        work = self.one[at].ctx.dispatcher.publish(full, local("root"))
         found: Mapping[str, Any] = self.get(Deferred.fromCoroutine(work))
         return found
 

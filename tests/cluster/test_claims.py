@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.jid import jid_at
+from saltwisted.domain.who import local
 from tests.cluster.memory import Node, Nodes
 from tests.cluster.test_forward import Sent
 from tests.master.rig import RigMinion
@@ -35,7 +36,7 @@ class ShownTests(SynchronousTestCase):
 
     def run_at(self, node: Node, fun: str, *arg: Any, **kwarg: Any) -> Any:
         """The value of a runner."""
-        call = node.ctx.runner(fun, list(arg), kwarg, "root", keep=False)
+        call = node.ctx.runner(fun, list(arg), kwarg, local("root"), keep=False)
         return self.nodes.get(Deferred.fromCoroutine(call))["return"]
 
     def test_T_RET_1_not_for_it(self) -> None:
@@ -114,7 +115,7 @@ class ShownTests(SynchronousTestCase):
 
     def test_odd_running_jobs(self) -> None:
         """What one minion says that it runs breaks no list of running jobs for the others."""
-        call = Deferred.fromCoroutine(self.a.ctx.runner("jobs.active", [], {}, "root"))
+        call = Deferred.fromCoroutine(self.a.ctx.runner("jobs.active", [], {}, local("root")))
         asked = self.nodes.until(
             lambda: [j for j in self.a.published_jobs() if j["fun"] == "saltutil.running"],
             "the question",

@@ -12,6 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.jid import jid_at
 from saltwisted.domain.targeting.selection import Selection
+from saltwisted.domain.who import local
 from saltwisted.errors import RemoteError
 from saltwisted.stores.jobs import longpacking
 from saltwisted.wire.crypticle import open_sealed
@@ -159,7 +160,7 @@ class ForwardTests(SynchronousTestCase):
                 self.b.peers.cut("c")
             load = {"tgt": "*", "fun": "test.ping", "arg": []}
             judged = Selection(minions=["n"])
-            work = self.a.ctx.dispatcher.publish(load, "fred", judged=judged)
+            work = self.a.ctx.dispatcher.publish(load, local("fred"), judged=judged)
             jid = self.nodes.get(Deferred.fromCoroutine(work))["jid"]
             if cut:
                 self.nodes.turn(3)
@@ -191,7 +192,7 @@ class ForwardTests(SynchronousTestCase):
         dispatcher = self.a.ctx.dispatcher
         dispatcher.close("it leaves")
         load = {"tgt": "*", "fun": "test.ping", "arg": []}
-        refused = Deferred.fromCoroutine(dispatcher.publish(load, "root"))
+        refused = Deferred.fromCoroutine(dispatcher.publish(load, local("root")))
         self.failureResultOf(refused, RemoteError)
 
         asked = Deferred.fromCoroutine(
@@ -221,7 +222,7 @@ class ForwardTests(SynchronousTestCase):
             )
             (event,) = self.fired(node, f"salt/job/{jid}/ret/n")
             self.assertEqual((event["id"], event["return"]), ("n", {"x": 1}))
-            runner = node.ctx.runner("jobs.print_job", [jid], {}, "root")
+            runner = node.ctx.runner("jobs.print_job", [jid], {}, local("root"))
             shown.append(self.nodes.get(Deferred.fromCoroutine(runner))["return"])
             self.assertEqual(len(self.fired(node, f"{jid}/new")), 1)
         self.assertEqual(sorted(shown[0][jid]["Result"]), ["m", "n"])
@@ -324,7 +325,7 @@ class ForwardTests(SynchronousTestCase):
 
         async def wait() -> None:
             load = {"tgt": "*", "fun": "test.ping", "arg": []}
-            async for item in self.a.ctx.dispatcher.run(load, "root"):
+            async for item in self.a.ctx.dispatcher.run(load, local("root")):
                 items.append(item)
 
         done = Deferred.fromCoroutine(wait())
@@ -506,7 +507,7 @@ class ForwardTests(SynchronousTestCase):
         self.nodes.settle()
         self.nodes.turn(31)
 
-        runner = self.a.ctx.runner("jobs.lookup_jid", [jid], {"missing": True}, "root")
+        runner = self.a.ctx.runner("jobs.lookup_jid", [jid], {"missing": True}, local("root"))
         shown = self.nodes.get(Deferred.fromCoroutine(runner))["return"]
         self.assertEqual(shown["away"], "Minion was not reached")
         self.assertEqual(shown["m"], "Minion did not return")
@@ -530,7 +531,7 @@ class ForwardTests(SynchronousTestCase):
         self.b.ask(self.n.frame({"cmd": "_file_envs"}))
 
         for node in (self.a, self.b, self.c):
-            runner = node.ctx.runner("manage.present", [], {}, "root")
+            runner = node.ctx.runner("manage.present", [], {}, local("root"))
             found = self.nodes.get(Deferred.fromCoroutine(runner))
             self.assertEqual(found["return"], ["m", "n"], node.name)
 

@@ -30,6 +30,7 @@ from saltwisted.config.secrets import (
     without_own,
 )
 from saltwisted.domain.replica.settings import shown_of
+from saltwisted.domain.who import local
 from saltwisted.errors import ConfigError
 from saltwisted.master.context import Context
 from saltwisted.worker.masking import answering
@@ -325,7 +326,7 @@ class EverywhereTests(SynchronousTestCase):
         asked += [(ctx.runner, "config.get", ["rest_twisted:webhook_signatures:git/*"])]
         asked += [(ctx.runner, "config.get", ["slack:api_key"])]
         for call, fun, arg in asked:
-            work = Deferred.fromCoroutine(call(fun, arg, {}, "root"))
+            work = Deferred.fromCoroutine(call(fun, arg, {}, local("root")))
             answers.append((fun, arg, self.successResultOf(work)))
 
         for fun, arg, answer in answers:

@@ -19,6 +19,7 @@ from saltwisted.config.options import MasterConfig
 from saltwisted.domain.roots.entry import DIR, FILE, LINK, TreeEntry, lanes
 from saltwisted.domain.roots.index import Index
 from saltwisted.domain.roots.manifest import Generation
+from saltwisted.domain.who import local
 from saltwisted.errors import ConfigError, StoreError
 from saltwisted.kinds import FILES
 from saltwisted.master.chunks import Chunks
@@ -304,7 +305,7 @@ class RunnerTests(SynchronousTestCase):
         object.__setattr__(rig.ctx.seams.pins, "newest", server)
 
         def ask(fun: str, **kwarg: Any) -> Any:
-            call = rig.ctx.runner(f"fileserver.{fun}", [], kwarg, "root")
+            call = rig.ctx.runner(f"fileserver.{fun}", [], kwarg, local("root"))
             return self.successResultOf(Deferred.fromCoroutine(call))["return"]
 
         self.assertEqual(ask("envs", sources=True), {"one": ["base"], "two": ["dev"]})

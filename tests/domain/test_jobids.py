@@ -7,9 +7,11 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.jobids import JobInParts, judged_jid, precedence
+from saltwisted.domain.who import Who
 from saltwisted.errors import RemoteError
 
 JID = "20260701120000250000"
+ANN = Who("ann", "pam")
 
 
 class ChosenJidTests(SynchronousTestCase):
@@ -25,17 +27,18 @@ class ChosenJidTests(SynchronousTestCase):
 
     def test_T_PATH_6_parts(self) -> None:
         """T-PATH-6: a part has the user, function and arguments of the job's first part."""
-        job = {"user": "ann", "fun": "state.apply,test.ping", "arg": [["x"], []]}
-        first = JobInParts.first("ann", job, 1.0)
-        self.assertTrue(first.has_part(JobInParts.first("ann", job, 9.0)))
+        job = {**ANN.facts(), "fun": "state.apply,test.ping", "arg": [["x"], []]}
+        first = JobInParts.first(ANN, job, 1.0)
+        self.assertTrue(first.has_part(JobInParts.first(ANN, job, 9.0)))
         as_kept = {**job, "fun": ["state.apply", "test.ping"], "started": 1.0}
         self.assertTrue(JobInParts.recorded(as_kept).has_part(first))
-        for user, change in (
-            ("bob", {}),
-            ("ann", {"fun": "test.ping"}),
-            ("ann", {"arg": [["y"], []]}),
+        for who, change in (
+            (Who("bob", "pam"), {}),
+            (Who("ann", "ldap"), {}),
+            (ANN, {"fun": "test.ping"}),
+            (ANN, {"arg": [["y"], []]}),
         ):
-            self.assertFalse(first.has_part(JobInParts.first(user, {**job, **change}, 1.0)))
+            self.assertFalse(first.has_part(JobInParts.first(who, {**job, **change}, 1.0)))
 
     def test_minions_of_all_parts(self) -> None:
         """A job's minions are those of its parts, in order and each once."""

@@ -24,6 +24,7 @@ from saltwisted.domain.secrecy import (
     told,
     told_event,
 )
+from saltwisted.domain.who import local
 
 MARKED = {"no_log": True}
 JID = "20260701120000000000"
@@ -228,8 +229,8 @@ class SecrecyTests(SynchronousTestCase):
     def test_parts(self) -> None:
         """A further part of a secret job is known by its record, which has stars."""
         load = {"fun": "cmd.run", "arg": ["x"], "kwargs": marked({})}
-        first = JobInParts.first("root", load, 1.0)
-        record = {"user": "root", **load, "arg": [STARS], "metadata": MARKED}
+        first = JobInParts.first(local("root"), load, 1.0)
+        record = {**local("root").facts(), **load, "arg": [STARS], "metadata": MARKED}
 
         self.assertTrue(JobInParts.recorded(record).has_part(first))
-        self.assertFalse(first.has_part(JobInParts.first("root", {**load, "arg": [0]}, 1.0)))
+        self.assertFalse(first.has_part(JobInParts.first(local("root"), {**load, "arg": [0]}, 1.0)))

@@ -12,9 +12,11 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.api.signatures import rules_for, signatures_of
 from saltwisted.domain.api.watching import Eyes, JobUsers, Sight, minion_of, sight_of
+from saltwisted.domain.who import Who
 from saltwisted.errors import ConfigError
 
 JOB = "salt/job/20261123100000000000"
+FRED, EVE = Who("fred", "pam"), Who("eve", "pam")
 
 
 class SightTests(SynchronousTestCase):
@@ -59,29 +61,35 @@ class SightTests(SynchronousTestCase):
 
     def test_users(self) -> None:
         """A call's events are its user's, and a later event of the same jid changes nothing."""
-        users = JobUsers()
-        self.assertEqual(users.heard(f"{JOB}/new", {"user": "fred"}), "fred")
-        self.assertEqual(users.heard(f"{JOB}/new", {"user": "eve"}), "fred")
-        self.assertEqual(users.heard(f"{JOB}/ret/web1", {"user": "eve"}), "fred")
-        self.assertEqual(users.heard("salt/run/2/new", {"user": "fred"}), "fred")
-        self.assertEqual(users.heard("salt/job/3/ret/web1", {"user": "eve"}), "")
-        self.assertEqual(users.heard("deploy/x/3/new", {"user": "eve"}), "")
-        self.assertEqual(users.heard("salt/job/4/new", {"user": ["eve"]}), "")
+        users, fred, eve = JobUsers(), FRED.facts(), EVE.facts()
+        self.assertEqual(users.heard(f"{JOB}/new", fred), FRED)
+        self.assertEqual(users.heard(f"{JOB}/new", eve), FRED)
+        self.assertEqual(users.heard(f"{JOB}/ret/web1", eve), FRED)
+        self.assertEqual(users.heard("salt/run/2/new", fred), FRED)
+        self.assertIsNone(users.heard("salt/job/3/ret/web1", eve))
+        self.assertIsNone(users.heard("deploy/x/3/new", eve))
+        self.assertIsNone(users.heard("salt/job/4/new", {"user": "eve"}))
+        self.assertEqual(users.heard("salt/job/4/new", eve), EVE)
 
     def test_users_bounded(self) -> None:
         """Only so many are remembered, the newest."""
         users = JobUsers(10)
         for n in range(100):
-            users.heard(f"salt/job/{n}/new", {"user": "fred"})
-        self.assertEqual(users.heard("salt/job/0/ret/a", {}), "")
-        self.assertEqual(users.heard("salt/job/99/ret/a", {}), "fred")
+            users.heard(f"salt/job/{n}/new", FRED.facts())
+        self.assertIsNone(users.heard("salt/job/0/ret/a", {}))
+        self.assertEqual(users.heard("salt/job/99/ret/a", {}), FRED)
 
     def test_nobody(self) -> None:
         """An event of nobody's is seen by nobody, whatever his name is."""
-        self.assertFalse(Eyes("").see("", ""))
-        self.assertFalse(Eyes("fred", False, {"web1"}).see("", ""))
-        self.assertTrue(Eyes("fred", False, {"web1"}).see("web1", "eve"))
-        self.assertTrue(Eyes("fred").see("db1", "fred"))
+        self.assertFalse(Eyes(Who("", "pam")).see("", None))
+        self.assertFalse(Eyes(FRED, False, {"web1"}).see("", None))
+        self.assertTrue(Eyes(FRED, False, {"web1"}).see("web1", EVE))
+        self.assertTrue(Eyes(FRED).see("db1", FRED))
+
+    def test_T_WHO_1_namesake(self) -> None:
+        """T-WHO-1: a namesake's event is not one's own, whoever proved that name."""
+        for backend in ("", "local", "minion", "master", "hook", "ldap", "sharedsecret"):
+            self.assertFalse(Eyes(FRED).see("db1", Who("fred", backend)), backend)
 
 
 class SignatureTests(SynchronousTestCase):

@@ -9,6 +9,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.domain.who import local
 from tests.master.rig import Rig, RigMinion
 
 JID = "20260101000000000000"
@@ -30,7 +31,7 @@ class AttachedTests(SynchronousTestCase):
         items: list[dict[str, Any]] = []
 
         async def follow() -> None:
-            async for item in rig.ctx.dispatcher.run(load, "root", publish="none"):
+            async for item in rig.ctx.dispatcher.run(load, local("root"), publish="none"):
                 items.append(item)
 
         ended = Deferred.fromCoroutine(follow())
@@ -49,9 +50,9 @@ class AttachedTests(SynchronousTestCase):
         rig = Rig(self)
         one, two = (RigMinion(rig, name).accepted() for name in ("web1", "web2"))
         job = {"tgt": "*", "tgt_type": "glob", "fun": "test.arg", "arg": []}
-        jid = self.successResultOf(Deferred.fromCoroutine(rig.ctx.dispatcher.publish(job, "root")))[
-            "jid"
-        ]
+        jid = self.successResultOf(
+            Deferred.fromCoroutine(rig.ctx.dispatcher.publish(job, local("root")))
+        )["jid"]
         items, ended = self.follow(rig, {**job, "jid": jid})
         rig.clock.advance(20)
         asked = rig.published_jobs()[-1]
@@ -103,7 +104,7 @@ class AttachedTests(SynchronousTestCase):
         items: list[dict[str, Any]] = []
 
         async def follow() -> None:
-            async for item in rig.ctx.dispatcher.run(load, "root", publish="rest"):
+            async for item in rig.ctx.dispatcher.run(load, local("root"), publish="rest"):
                 items.append(item)
 
         return items, Deferred.fromCoroutine(follow())
@@ -114,7 +115,7 @@ class AttachedTests(SynchronousTestCase):
         one, two = (RigMinion(rig, name).accepted() for name in ("web1", "web2"))
         load = {"tgt": "*", "tgt_type": "glob", "fun": "test.ping", "arg": []}
         published = self.successResultOf(
-            Deferred.fromCoroutine(rig.ctx.dispatcher.publish(load, "root"))
+            Deferred.fromCoroutine(rig.ctx.dispatcher.publish(load, local("root")))
         )
         jid = published["jid"]
         one.ask("_return", jid=jid, fun="test.ping", **{"return": 1, "retcode": 0})
@@ -123,7 +124,7 @@ class AttachedTests(SynchronousTestCase):
         items: list[dict[str, Any]] = []
 
         async def follow() -> None:
-            async for item in rig.ctx.dispatcher.run(load, "root", publish=how):
+            async for item in rig.ctx.dispatcher.run(load, local("root"), publish=how):
                 items.append(item)
 
         ended = Deferred.fromCoroutine(follow())

@@ -11,6 +11,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.domain.who import local
 from saltwisted.errors import DeniedError, RemoteError
 from saltwisted.master import runners
 from saltwisted.transports.ipc import PeerProcess
@@ -74,7 +75,9 @@ class JidTests(SynchronousTestCase):
                 answer = self.clear(jid=bad, key=self.key)
                 self.assertEqual(answer["error"]["name"], "SaltInvocationError", bad)
             text = f"{str(bad)[:100]!r} is not a job id"
-            run = self.rig.ctx.runner("salt.execute", ["*", "test.ping"], {"jid": bad}, "root")
+            run = self.rig.ctx.runner(
+                "salt.execute", ["*", "test.ping"], {"jid": bad}, local("root")
+            )
             self.assertEqual(self.successResultOf(Deferred.fromCoroutine(run))["return"], text)
             given = ["*", "test.ping", [], None, "glob", "", bad]
             self.assertEqual(self.web1.ask("minion_runner", fun="salt.execute", arg=given), text)
@@ -237,17 +240,19 @@ class PillarTargetTests(SynchronousTestCase):
         """The operator's own targets have wildcards as ever."""
         self.rig.ctx.cache.put("pillar", "db1", {"secret": "abc"})
         for fun, arg in (("mine.get", ["secret:a*", "x", "pillar"]),):
-            call = self.rig.ctx.runner(fun, arg, {}, "root")
+            call = self.rig.ctx.runner(fun, arg, {}, local("root"))
             found = self.successResultOf(Deferred.fromCoroutine(call))
             self.assertEqual(found["return"], {"db1": "db1"})
         load = {"tgt": "not I@secret:a*", "tgt_type": "compound", "fun": "test.ping"}
-        self.successResultOf(Deferred.fromCoroutine(self.rig.ctx.dispatcher.publish(load, "root")))
+        self.successResultOf(
+            Deferred.fromCoroutine(self.rig.ctx.dispatcher.publish(load, local("root")))
+        )
         self.assertEqual(self.rig.published_jobs()[-1]["tgt"], "not I@secret:a*")
 
     def test_publish_refuses(self) -> None:
         """The dispatcher itself refuses, whoever forgets to."""
         load = {"tgt": "I@secret:a*", "tgt_type": "compound", "fun": "test.ping"}
-        call = self.rig.ctx.dispatcher.publish(load, "web1", exact=True)
+        call = self.rig.ctx.dispatcher.publish(load, local("web1"), exact=True)
         self.failureResultOf(Deferred.fromCoroutine(call), DeniedError)
 
     def test_odd_types(self) -> None:

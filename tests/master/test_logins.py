@@ -16,6 +16,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain import tries
 from saltwisted.domain.tries import AT_ONCE, IN_ALL, LANE, WINDOW
+from saltwisted.domain.who import Who, local
 from saltwisted.errors import RemoteError
 from saltwisted.master import logins as logins_module
 from saltwisted.master.logins import ENTRY, NEAR_ENTRY, NotProven
@@ -122,7 +123,8 @@ class LoginTests(SynchronousTestCase):
             # T-LOG-2: by either door a refusal is on record under the user's name
             user = kwargs["username"]
             self.assertEqual(
-                [line.partition(" (")[0] for line in lines], [f"{user} may not publish {fun}"] * 2
+                [line.partition(" (by")[0] for line in lines],
+                [f"{user} (file) may not publish {fun}"] * 2,
             )
             lines.clear()
         self.assertEqual(self.rig.publications.sent, [])
@@ -167,29 +169,37 @@ class LoginTests(SynchronousTestCase):
             {"eauth": "ldap"},
             {"eauth": "nonsense"},
             {"password": None},
-            {"service": "other"},
         ):
             seconds, answer = self.refusal_time(**changes)
             self.assertEqual(round(seconds, 1), 1.0, changes)
             told.add(repr(answer))
         self.assertEqual(len(told), 1, told)
         self.assertIn("Authentication error occurred.", told.pop())
-        self.assertEqual(self.rig.ctx.counters["login:refused-eauth"], 6)
+        self.assertEqual(self.rig.ctx.counters["login:refused-eauth"], 5)
 
     def test_T_EAUTH_1_service(self) -> None:
         """T-EAUTH-1: extra fields of a login reach no backend; the service is the configured."""
-        for extra in ({"service": "x"}, {"shell": "x"}, {"^filename": "/etc/passwd"}):
-            frame = pack(
-                {"enc": "clear", "load": {"cmd": "mk_token", **self.good(), **extra}, "version": 3}
-            )
-            replies = self.rig.ask(frame)
-            self.rig.clock.advance(2)
-            self.assertEqual([unpack(reply) for reply in replies], [""])
-        self.assertEqual(self.rig.backends.asked, [])
-
         self.rig.backends.answer = {"ok": True}
-        self.clear("mk_token", eauth="pam", username="fred", password="x")
-        self.assertEqual(self.rig.backends.asked[-1]["settings"], {"service": "login"})
+        login = {"eauth": "pam", "username": "fred", "password": "x"}
+        asked = self.rig.backends.asked
+        self.clear("mk_token", **login)
+        alone = asked.pop()
+        self.assertEqual(alone["settings"], {"service": "login"})
+
+        for extra in (
+            {"service": "x"},
+            {"shell": "x"},
+            {"^filename": "/etc/passwd"},
+            {"sharedsecret": "x"},
+            {"code": {"code": "x"}},
+            {"begin": True},
+            {"groups": ["root"], "rules": [".*"], "admits": True, "kept": {}},
+        ):
+            self.assertTrue(self.clear("mk_token", **login, **extra)[0]["token"])
+            self.assertEqual(asked.pop(), alone, extra)
+            self.assertTrue(self.successResultOf(self.ask("mk_token", **login, **extra))["token"])
+            self.assertEqual(asked.pop(), alone, extra)
+        self.assertEqual(asked, [])
 
     def test_kernel_is_not_asked(self) -> None:
         """Who asks to be judged by a password is not judged as root because he is root."""
@@ -503,7 +513,7 @@ class LoginTests(SynchronousTestCase):
 
     def runner(self, fun: str, *arg: Any, **kwarg: Any) -> Any:
         """Call a runner as root; its value."""
-        call = Deferred.fromCoroutine(self.rig.ctx.runner(fun, arg, kwarg, "root"))
+        call = Deferred.fromCoroutine(self.rig.ctx.runner(fun, arg, kwarg, local("root")))
         self.rig.clock.pump([0.1] * 20)
         return self.successResultOf(call)["return"]
 
@@ -528,9 +538,9 @@ class LoginTests(SynchronousTestCase):
         handed: list[Any] = []
         publish = self.rig.ctx.dispatcher.publish
 
-        def watched(load: Any, user: str, *args: Any, **kwargs: Any) -> Any:
+        def watched(load: Any, who: Who, *args: Any, **kwargs: Any) -> Any:
             handed.append(load)
-            return publish(load, user, *args, **kwargs)
+            return publish(load, who, *args, **kwargs)
 
         self.patch(self.rig.ctx.dispatcher, "publish", watched)
         word = self.token()["token"]
@@ -545,9 +555,9 @@ class LoginTests(SynchronousTestCase):
 
         # The last door before the disk, should another one forget
         load = {"tgt": "*", "fun": "test.ping", "kwargs": {**self.good(), "metadata": "kept"}}
-        self.successResultOf(Deferred.fromCoroutine(publish(load, "fred")))
+        self.successResultOf(Deferred.fromCoroutine(publish(load, local("fred"))))
         load = {"tgt": "*", "fun": "test.ping", "kwargs": {"token": word, "key": word}}
-        self.successResultOf(Deferred.fromCoroutine(publish(load, "fred")))
+        self.successResultOf(Deferred.fromCoroutine(publish(load, local("fred"))))
 
         kept = repr(vars(self.rig.jobs)) + repr(self.rig.events) + repr(self.rig.publications.sent)
         self.assertIn("kept", kept)

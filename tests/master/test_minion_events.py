@@ -9,6 +9,7 @@ from twisted.logger import LogEvent, formatEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.secrecy import STARS, SecretJobs
+from saltwisted.domain.who import local
 from saltwisted.errors import StoreError
 from tests.master.rig import Rig, RigMinion
 
@@ -95,7 +96,7 @@ class SecretJobTests(SynchronousTestCase):
     def publish(self, **kwargs: object) -> str:
         """The jid of a job for the minion."""
         load = {"tgt": ["m1"], "tgt_type": "list", "fun": "state.apply", "kwargs": kwargs}
-        published = self.rig.ctx.dispatcher.publish(load, "root")
+        published = self.rig.ctx.dispatcher.publish(load, local("root"))
         jid: str = self.successResultOf(Deferred.fromCoroutine(published))["jid"]
         return jid
 

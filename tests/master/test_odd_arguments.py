@@ -12,6 +12,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.domain.who import local
 from saltwisted.errors import RemoteError, WireError
 from saltwisted.master.control import JOB, Control
 from saltwisted.master.table import clear_commands, sealed_commands
@@ -142,7 +143,7 @@ class OddArguments(SynchronousTestCase):
                 self.rig.door().handle("publish", job, PeerProcess(uid, uid, 1), _silent)
                 for uid in (0, 12345)
             ]
-            for door in (*doors, self.rig.ctx.dispatcher.publish(load, "root")):
+            for door in (*doors, self.rig.ctx.dispatcher.publish(load, local("root"))):
                 failure = self.failureResultOf(Deferred.fromCoroutine(door), RemoteError)
                 self.assertIn(reason, failure.getErrorMessage())
             key = self.rig.ctx.users._keys["root"]

@@ -48,7 +48,9 @@ class MasterTests(TestCase):
         done = self.runs(good)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(json.loads(done.stdout)["args"], ["x"])
-        self.assertIn("fred does runner fun='test.arg' (by the control socket", self.master.text())
+        self.assertIn(
+            "fred (oidc) does runner fun='test.arg' (by the control socket", self.master.text()
+        )
         for token, user in (
             (provider.token(), "fred"),
             (good, "root"),

@@ -13,6 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.orchestration.sealing import Seals
 from saltwisted.domain.orchestration.words import read_run
+from saltwisted.domain.who import local
 from saltwisted.errors import RemoteError, TakenOver
 from saltwisted.master.control import without_steps
 from saltwisted.master.orchestration import running
@@ -86,7 +87,9 @@ class OrchestrationTests(SynchronousTestCase):
             self.told.append(item)
 
         kwarg = how.pop("kwarg", {})
-        call = self.rig.ctx.runner(fun, list(arg or ("deploy",)), kwarg, "root", stream, **how)
+        call = self.rig.ctx.runner(
+            fun, list(arg or ("deploy",)), kwarg, local("root"), stream, **how
+        )
         return Deferred.fromCoroutine(call)
 
     @property
@@ -300,7 +303,7 @@ class OrchestrationTests(SynchronousTestCase):
             async def stream(item: Any, stands: Deferred[None] = stands) -> None:
                 await stands
 
-            call = self.rig.ctx.runner("state.orchestrate", ["deploy"], {}, "root", stream)
+            call = self.rig.ctx.runner("state.orchestrate", ["deploy"], {}, local("root"), stream)
             d = Deferred.fromCoroutine(call)
             (jid,) = self.rig.orchestrating.active
             if way == "goes":
@@ -374,7 +377,7 @@ class OrchestrationTests(SynchronousTestCase):
         """Jobs of a run have the name of who began it, and the jid that the step was given."""
         minion = RigMinion(self.rig, "web1")
         minion.accepted()
-        call = self.rig.ctx.runner("state.orch", ["deploy"], {}, "carol")
+        call = self.rig.ctx.runner("state.orch", ["deploy"], {}, local("carol"))
         d = Deferred.fromCoroutine(call)
         jid = self.child.payload["jid"]
         granted = self.successResultOf(self.child.ask("step_begin", number=0, low={}))
@@ -763,7 +766,7 @@ class OrchestrationTests(SynchronousTestCase):
             if "step" in item:
                 await stands
 
-        call = self.rig.ctx.runner("state.orch", ["deploy"], {}, "root", stream)
+        call = self.rig.ctx.runner("state.orch", ["deploy"], {}, local("root"), stream)
         d = Deferred.fromCoroutine(call)
         low = {"state": "salt", "fun": "state", "__id__": "web"}
         self.successResultOf(self.child.ask("run_begin", chunks=[low], pillar=""))

@@ -12,6 +12,7 @@ from twisted.internet.defer import Deferred, fail, succeed
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.operations.table import Caller
+from saltwisted.domain.who import local
 from saltwisted.errors import NotKept
 from saltwisted.master.orchestration.operations import OrchestrationOperations
 from saltwisted.master.seams import Seams
@@ -105,7 +106,7 @@ class CommitTests(SynchronousTestCase):
     def begin(self) -> Deferred[Any]:
         """Call the runner as root."""
         return Deferred.fromCoroutine(
-            self.rig.ctx.runner("state.orchestrate", ["deploy"], {}, "root")
+            self.rig.ctx.runner("state.orchestrate", ["deploy"], {}, local("root"))
         )
 
     def resume(self, done: dict[str, Any], **run: Any) -> tuple[str, Deferred[Any]]:

@@ -79,15 +79,24 @@ class OwnJobTests(SynchronousTestCase):
         self.assertEqual(self.rig.ctx.counters["denied:control"], 3)
         self.assertIn("SaltInvocationError", self.refusal(NOBODY))
 
-    def test_login_of_his_name(self) -> None:
-        """A login of the account's name that may do more: its jobs are not the account's."""
+    def test_T_WHO_1_login_of_his_name(self) -> None:
+        """T-WHO-1: the jobs of a login of the account's name are not the account's."""
         login = {"eauth": "file", "username": "nobody", "password": "secret"}
-        jid = self.returned(NOBODY, "cmd.run", **login)
-
-        self.assertEqual(self.rig.jobs.loads[jid]["user"], "nobody")
-        self.assertIn("has published no job", self.refusal(NOBODY, jid=jid))
+        for fun in ("cmd.run", "test.echo"):
+            jid = self.returned(NOBODY, fun, **login)
+            record = self.rig.jobs.loads[jid]
+            self.assertEqual((record["user"], record["eauth"]), ("nobody", "file"))
+            self.assertIn("has published no job", self.refusal(NOBODY, jid=jid))
         session = Caller(name="nobody", source="uid 65534", door="a test", proof=login)
         self.assertIn("only local users of this machine", self.refusal(session, jid=jid))
+
+    def test_T_WHO_1_old_records(self) -> None:
+        """T-WHO-1: a record of a release that kept no backend is root's to read alone."""
+        jid = self.returned(NOBODY, "test.echo")
+        self.assertEqual(self.rig.jobs.loads[jid].pop("eauth"), "local")
+
+        self.assertIn("has published no job", self.refusal(NOBODY, jid=jid))
+        self.successResultOf(self.ask(ROOT, "returns", jid=jid))
 
     def test_claimed(self) -> None:
         """A job of which a minion alone says whose it is, is nobody's."""

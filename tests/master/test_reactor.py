@@ -13,6 +13,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.claims.words import NoMajority, Taken
+from saltwisted.domain.who import local
 from saltwisted.master.automation.operations import AutomationOperations
 from saltwisted.master.automation.pause import Pause
 from tests.master.reacting import Reacting
@@ -828,7 +829,7 @@ class ReactorTests(SynchronousTestCase):
 
     def _call_runner(self, made: Reacting, fun: str, *arg: Any, **kwarg: Any) -> Any:
         ctx = made.rig.ctx
-        call = ctx.runner(f"reactor.{fun}", list(arg), kwarg, "root")
+        call = ctx.runner(f"reactor.{fun}", list(arg), kwarg, local("root"))
         return self.successResultOf(Deferred.fromCoroutine(call))["return"]
 
 

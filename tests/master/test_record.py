@@ -12,6 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.control import RECORDED, ClusterControl
 from saltwisted.domain.operations.table import Caller, in_words
+from saltwisted.domain.who import local
 from saltwisted.transports.deferreds import as_deferred
 from saltwisted.transports.ipc import PeerProcess
 from saltwisted.wire.msgpack import pack, pack_bin, unpack, unpack_bin
@@ -59,15 +60,15 @@ class RecordTests(SynchronousTestCase):
         job = {"fun": "test.echo", "tgt": "web*", "arg": ["x"], "user": "root"}
         way = "(by the request port, from 10.0.0.9)"
         self.clear("publish", **job, kwargs=self.fred)
-        self.on_record(f"fred does publish fun='test.echo' tgt='web*' {way}")
+        self.on_record(f"fred (file) does publish fun='test.echo' tgt='web*' {way}")
         made = self.clear("mk_token", **self.fred)
         self.on_record("fred made a token by file (from 10.0.0.9)")
         self.clear("publish", **job, kwargs={"token": made["token"]})
-        self.on_record(f"fred does publish fun='test.echo' tgt='web*' {way}")
+        self.on_record(f"fred (file) does publish fun='test.echo' tgt='web*' {way}")
         self.clear("wheel", fun="key.list_all", **self.fred)
-        self.on_record(f"fred does wheel fun='key.list_all' {way}")
+        self.on_record(f"fred (file) does wheel fun='key.list_all' {way}")
         self.clear("runner", fun="test.arg", arg=["secret"], **self.fred)
-        self.on_record(f"fred does runner fun='test.arg' {way}")
+        self.on_record(f"fred (file) does runner fun='test.arg' {way}")
 
     def test_T_LOG_3_operations(self) -> None:
         """T-LOG-3: so is whoever comes by another door; an account is one with its number."""
@@ -87,8 +88,8 @@ class RecordTests(SynchronousTestCase):
         self.assertEqual(
             [line.partition(" (by ")[0] for line in lines],
             [
-                "fred does publish fun='test.ping' tgt='web1'",
-                "fred does wheel fun='key.list_all'",
+                "fred (file) does publish fun='test.ping' tgt='web1'",
+                "fred (file) does wheel fun='key.list_all'",
                 "root does fire_event tag='a/b'",
             ],
         )
@@ -104,7 +105,7 @@ class RecordTests(SynchronousTestCase):
             lambda failure: None
         )
 
-        self.on_record("fred does publish fun='test.ping' tgt='*' (by the API, 10.1.2.3)")
+        self.on_record("fred (file) does publish fun='test.ping' tgt='*' (by the API, 10.1.2.3)")
 
     def test_T_LOG_3_jobs(self) -> None:
         """
@@ -125,10 +126,12 @@ class RecordTests(SynchronousTestCase):
         self.clear("runner", fun="test.arg", arg=[], kwarg={}, **self.fred)
         through_the_api("publish", **job, kwargs={})
         through_the_api("runner", fun="test.arg", arg=[], kwarg={})
-        Deferred.fromCoroutine(self.rig.ctx.dispatcher.publish(job, "fred"))
+        Deferred.fromCoroutine(self.rig.ctx.dispatcher.publish(job, local("fred")))
         self.rig.clock.advance(1)
         for jid in self.rig.jobs.loads:
-            shown = Deferred.fromCoroutine(run("jobs.list_job", [jid], {}, "root", keep=False))
+            shown = Deferred.fromCoroutine(
+                run("jobs.list_job", [jid], {}, local("root"), keep=False)
+            )
             told = self.successResultOf(shown)["return"]
             found.append((told["User"], told.get("Asked"), told.get("Node")))
 
@@ -166,7 +169,7 @@ class RecordTests(SynchronousTestCase):
         minion.ask("_minion_event", tag="my/b", data={})
         made.turn()
 
-        fred = "fred (the HTTP API, 10.1.2.3)"
+        fred = "fred (file) (the HTTP API, 10.1.2.3)"
         again = f"Reactor (a reaction to my/a by {fred})"
         receipts = self.successResultOf(as_deferred(made.rig.ctx.seams.claims.receipts("my/*")))
         self.assertEqual(
@@ -227,7 +230,7 @@ class RecordTests(SynchronousTestCase):
         self.successResultOf(Deferred.fromCoroutine(recovering))
         second.turn()
 
-        by = "a reaction to my/a by fred (the HTTP API, 10.1.2.3)"
+        by = "a reaction to my/a by fred (file) (the HTTP API, 10.1.2.3)"
         for made in (first, second):
             named = {
                 load["fun"]: load.get("asked", {}).get("by")

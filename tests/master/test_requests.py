@@ -11,6 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.domain.who import local
 from saltwisted.errors import RemoteError
 from saltwisted.master.announced import Announced
 from saltwisted.wire.crypticle import SessionKey, seal
@@ -304,7 +305,11 @@ class PublishTests(SynchronousTestCase):
         minion = RigMinion(rig, "web1").accepted()
 
         published = self.successResultOf(
-            _run(rig.ctx.dispatcher.publish({"tgt": "*", "fun": "test.ping", "arg": []}, "root"))
+            _run(
+                rig.ctx.dispatcher.publish(
+                    {"tgt": "*", "fun": "test.ping", "arg": []}, local("root")
+                )
+            )
         )
 
         publication = decode_publication(rig.publications.sent[-1][0])
@@ -334,7 +339,9 @@ class PublishTests(SynchronousTestCase):
 
         self.patch(dispatcher.targets, "find", find)
         for _ in range(2):
-            failure = self.failureResultOf(_run(dispatcher.publish(load, "root")), RemoteError)
+            failure = self.failureResultOf(
+                _run(dispatcher.publish(load, local("root"))), RemoteError
+            )
             self.assertIn("this node leaves", str(failure.value))
         self.assertEqual((rig.publications.sent, rig.jobs.loads), ([], {}))
 
@@ -343,7 +350,7 @@ class PublishTests(SynchronousTestCase):
         rig = Rig(self)
 
         published = self.successResultOf(
-            _run(rig.ctx.dispatcher.publish({"tgt": "no*", "fun": "test.ping"}, "root"))
+            _run(rig.ctx.dispatcher.publish({"tgt": "no*", "fun": "test.ping"}, local("root")))
         )
 
         self.assertIsNone(published["jid"])
@@ -356,7 +363,7 @@ class PublishTests(SynchronousTestCase):
         RigMinion(rig, "web2", key("minion2")).accepted()
 
         for load in ({"tgt": "web1"}, {"tgt": "G@os:*", "tgt_type": "compound"}):
-            _run(rig.ctx.dispatcher.publish({**load, "fun": "test.ping", "arg": []}, "root"))
+            _run(rig.ctx.dispatcher.publish({**load, "fun": "test.ping", "arg": []}, local("root")))
 
         self.assertEqual(len(rig.publications.sent[0][1] or []), 1)
         self.assertNotEqual(rig.publications.sent[0][1], [b"broadcast"])
@@ -369,7 +376,7 @@ class PublishTests(SynchronousTestCase):
         items: list[dict[str, object]] = []
 
         done = _run(
-            _collect(rig.ctx.dispatcher.run({"tgt": "*", "fun": "test.ping"}, "root"), items)
+            _collect(rig.ctx.dispatcher.run({"tgt": "*", "fun": "test.ping"}, local("root")), items)
         )
         jid = items[0]["jid"]
         one.ask("_return", jid=jid, fun="test.ping", **{"return": True})
@@ -397,7 +404,8 @@ class PublishTests(SynchronousTestCase):
         rig.jobs.save_job = slow  # type: ignore[method-assign,assignment]
         done = _run(
             _collect(
-                rig.ctx.dispatcher.run({"tgt": "*", "fun": "test.ping", "jid": jid}, "root"), items
+                rig.ctx.dispatcher.run({"tgt": "*", "fun": "test.ping", "jid": jid}, local("root")),
+                items,
             )
         )
 
@@ -415,7 +423,9 @@ class RotationTests(SynchronousTestCase):
             rig.ctx.keys.put("accepted", f"m{number}", key("minion").public.pem.encode())
         before = rig.ctx.publisher.key
 
-        self.successResultOf(_pump(rig, rig.ctx.wheel("key.delete", [], {"match": "m*"}, "root")))
+        self.successResultOf(
+            _pump(rig, rig.ctx.wheel("key.delete", [], {"match": "m*"}, local("root")))
+        )
         rig.clock.pump([1] * 5)
 
         self.assertNotEqual(rig.ctx.publisher.key, before)
@@ -428,10 +438,10 @@ class RotationTests(SynchronousTestCase):
         for name in ("one", "two"):
             rig.ctx.keys.put("accepted", name, key("minion").public.pem.encode())
 
-        self.successResultOf(_pump(rig, rig.ctx.wheel("key.delete", ["one"], {}, "r")))
+        self.successResultOf(_pump(rig, rig.ctx.wheel("key.delete", ["one"], {}, local("r"))))
         self.assertFalse(rig.ctx.rotation.pending)
         self.successResultOf(
-            _pump(rig, rig.ctx.wheel("key.delete", ["two"], {"rotate_aes_key": True}, "r"))
+            _pump(rig, rig.ctx.wheel("key.delete", ["two"], {"rotate_aes_key": True}, local("r")))
         )
         self.assertTrue(rig.ctx.rotation.pending)
         rig.ctx.rotation.stop()
@@ -442,7 +452,7 @@ class RotationTests(SynchronousTestCase):
         minion = RigMinion(rig, "web1").accepted()
         rig.ctx.rotation.request("test")
         rig.clock.advance(2)
-        _run(rig.ctx.dispatcher.publish({"tgt": "*", "fun": "test.ping", "arg": []}, "root"))
+        _run(rig.ctx.dispatcher.publish({"tgt": "*", "fun": "test.ping", "arg": []}, local("root")))
 
         minion.sign_in()
 
@@ -508,7 +518,7 @@ class RotationTests(SynchronousTestCase):
         minion.sign_in()
         rig.ctx.rotation.request("somebody else was deleted")
         told = minion.ask("_saltwisted_keys")["next"]
-        self.successResultOf(_pump(rig, rig.ctx.wheel("key.delete", ["web1"], {}, "root")))
+        self.successResultOf(_pump(rig, rig.ctx.wheel("key.delete", ["web1"], {}, local("root"))))
         rig.clock.pump([0.5] * 4)
 
         self.assertEqual(rig.ctx.rotation.count, 1)
@@ -567,7 +577,7 @@ class RunnerTests(SynchronousTestCase):
         rig = Rig(self)
 
         def run(fun: str, *arg: object) -> object:
-            call = rig.ctx.runner(f"cache.{fun}", list(arg), {}, "root")
+            call = rig.ctx.runner(f"cache.{fun}", list(arg), {}, local("root"))
             return self.successResultOf(_run(call))["return"]
 
         self.assertIsNone(run("store", "a/b", "k", {"x": 1}))
@@ -583,7 +593,7 @@ class RunnerTests(SynchronousTestCase):
         rig, silent = Rig(self), Rig(self, runner_returns=False)
 
         def run(fun: str, *arg: object, at: Any = rig, **more: Any) -> Any:
-            call = at.ctx.runner(fun, list(arg), {}, "root", **more)
+            call = at.ctx.runner(fun, list(arg), {}, local("root"), **more)
             return self.successResultOf(_run(call))
 
         first = run("test.arg", 1)["jid"]
@@ -611,7 +621,7 @@ class RunnerTests(SynchronousTestCase):
             items.append(item)
 
         def run(fun: str, *arg: object) -> Any:
-            return _run(rig.ctx.runner(fun, list(arg), {}, "root", stream))
+            return _run(rig.ctx.runner(fun, list(arg), {}, local("root"), stream))
 
         self.assertEqual(self.successResultOf(run("test.stdout_print"))["return"], "bar")
         self.assertEqual(items, [{"say": "foo"}])
@@ -638,7 +648,7 @@ class RunnerTests(SynchronousTestCase):
                 handle.write(text)
 
         def run(fun: str, **kwarg: Any) -> Any:
-            call = rig.ctx.runner(f"saltutil.{fun}", [], kwarg, "root")
+            call = rig.ctx.runner(f"saltutil.{fun}", [], kwarg, local("root"))
             return self.successResultOf(_run(call))["return"]
 
         def there() -> list[str]:
@@ -662,7 +672,7 @@ class RunnerTests(SynchronousTestCase):
         rig = Rig(self)
 
         def run(**kwarg: Any) -> Any:
-            call = rig.ctx.runner("fileserver.envs", [], kwarg, "root")
+            call = rig.ctx.runner("fileserver.envs", [], kwarg, local("root"))
             return self.successResultOf(_run(call))["return"]
 
         self.assertEqual(run(), ["base"])
@@ -681,7 +691,7 @@ class RunnerTests(SynchronousTestCase):
             ("cache.clear_git_lock", "No locks were removed"),
         ):
             arg = ["gitfs"] if fun.startswith("cache") else []
-            answer = self.successResultOf(_run(rig.ctx.runner(fun, arg, {}, "root")))
+            answer = self.successResultOf(_run(rig.ctx.runner(fun, arg, {}, local("root"))))
             self.assertEqual(answer["return"], words)
 
 

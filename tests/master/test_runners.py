@@ -12,6 +12,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.domain.who import local
 from tests.master.rig import Rig
 
 MAC = "08:00:27:13:69:77"
@@ -25,7 +26,7 @@ class RunnerTestCase(SynchronousTestCase):
 
     def call(self, fun: str, *args: Any, **kwargs: Any) -> Any:
         """The whole answer."""
-        call = self.rig.ctx.runner(fun, list(args), kwargs, "root")
+        call = self.rig.ctx.runner(fun, list(args), kwargs, local("root"))
         return self.successResultOf(Deferred.fromCoroutine(call))
 
     def know(self, minion: str, grains: dict[str, Any], pillar: dict[str, Any]) -> None:
@@ -170,7 +171,7 @@ class SurveyTests(RunnerTestCase):
         self.loads: list[Any] = []
         answers = {"a": "x\ny", "b": "x\nz", "c": "x\ny"}
 
-        async def run(load: Any, *given: Any) -> AsyncIterator[dict[str, Any]]:
+        async def run(load: Any, *given: Any, **how: Any) -> AsyncIterator[dict[str, Any]]:
             self.loads.append(load)
             yield {"kind": "published", "jid": "1", "minions": list(answers)}
             for minion, answer in answers.items():
@@ -199,7 +200,9 @@ class SurveyTests(RunnerTestCase):
         async def stream(item: Any) -> None:
             said.append(item.get("say", ""))
 
-        call = self.rig.ctx.runner("survey.diff", ["*", "test.ping"], {}, "root", stream=stream)
+        call = self.rig.ctx.runner(
+            "survey.diff", ["*", "test.ping"], {}, local("root"), stream=stream
+        )
         self.successResultOf(Deferred.fromCoroutine(call))
 
         self.assertIn("--- a\n+++ b\n@@ -2 +2 @@\n-y\n+z\n", "\n".join(said))

@@ -15,6 +15,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from saltwisted.domain.claims.words import Claim, Taken
 from saltwisted.domain.operations.table import Caller
 from saltwisted.domain.schedule import ScheduleError
+from saltwisted.domain.who import local
 from saltwisted.errors import RemoteError, StoreError
 from saltwisted.master.function_table import FunctionTable
 from saltwisted.master.loneclaims import LoneClaims
@@ -373,7 +374,7 @@ class AskTests(ScheduleCase):
         rig = self.start({})
 
         def run(fun: str, *args: Any, **kwargs: Any) -> Any:
-            call = rig.ctx.runner(f"schedule.{fun}", list(args), kwargs, "root")
+            call = rig.ctx.runner(f"schedule.{fun}", list(args), kwargs, local("root"))
             return self.successResultOf(Deferred.fromCoroutine(call))["return"]
 
         added = run("add", "j", function="test.arg", seconds=10, job_args=[1])

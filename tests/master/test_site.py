@@ -15,6 +15,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import formatEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.domain.who import local
 from saltwisted.master import runner_table
 from saltwisted.master.calls import HIDDEN, Calls
 from saltwisted.master.site import EXECUTING, MOST, SiteFunctions
@@ -59,7 +60,9 @@ class SiteTests(SynchronousTestCase):
         async def stream(item: Any) -> None:
             self.told.append(item)
 
-        return Deferred.fromCoroutine(self.ctx.runner(fun, list(arg), kwarg, "carol", stream))
+        return Deferred.fromCoroutine(
+            self.ctx.runner(fun, list(arg), kwarg, local("carol"), stream)
+        )
 
     def child(self, do: str) -> FakeChild:
         """The process that was begun last."""

@@ -12,6 +12,7 @@ from twisted.internet.testing import MemoryReactorClock
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.config.options import MasterConfig
+from saltwisted.domain.who import local
 from saltwisted.errors import ConfigError
 from saltwisted.kinds import FILES, JOB_STORE, MINION_CACHE, Kind, Parts
 from saltwisted.master.site import SiteFunctions
@@ -98,7 +99,7 @@ class ChosenPartsTests(SynchronousTestCase):
         self.patch(SiteFunctions, "learn", lambda functions: succeed(None))
 
         def run(fun: str, *arg: Any) -> Any:
-            call = master.ctx.runner(fun, list(arg), {}, "root")
+            call = master.ctx.runner(fun, list(arg), {}, local("root"))
             return self.successResultOf(Deferred.fromCoroutine(call))
 
         self.assertIs(master.ctx.jobs, jobs)

@@ -12,15 +12,19 @@ from typing import Any
 
 import yaml
 from twisted.internet.defer import Deferred, fail
+from twisted.logger import LogEvent, formatEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.tries import IN_ALL
+from saltwisted.domain.who import local
 from saltwisted.errors import RemoteError
+from saltwisted.master.calls import CLIENT_INTERNAL_KEYWORDS
 from saltwisted.wire.msgpack import pack, unpack
 from tests.web.calls import LOGIN, PING
 from tests.web.rig import ApiRig
 
 ARG = {"client": "runner", "fun": "test.arg", "arg": ["a"]}
+NO_RETURN = {"out": "no_return", "ret": "", "retcode": 1}
 
 
 class SessionTests(SynchronousTestCase):
@@ -43,6 +47,27 @@ class SessionTests(SynchronousTestCase):
         self.assertIn("HttpOnly", cookie)
         by_cookie = self.api.ask("POST", "/", [ARG], Cookie=f"session_id={shown['token']}")
         self.assertEqual(by_cookie.json, {"return": [{"args": ["a"], "kwargs": {}}]})
+
+    def test_T_EAUTH_1_other_fields(self) -> None:
+        """
+        T-EAUTH-1: fields of a login beside the known ones have no effect, as SaltGUI sends them: it
+        is logged in, and the backend gets what it got without them.
+        """
+        asked = self.api.rig.backends.asked
+        self.api.ask("POST", "/login", LOGIN)
+        alone = asked.pop()
+        for extra in (
+            {"sharedsecret": "adminpw"},
+            {"service": "other", "client": "local", "key": "x", "user": "root"},
+            {"^filename": "/etc/passwd", "settings": {"^filename": "/etc/passwd"}},
+            {"token": "0" * 64, "groups": ["wheel"], "code": {"code": "x"}},
+        ):
+            reply = self.api.ask("POST", "/login", {**LOGIN, **extra})
+            self.assertEqual(reply.status, 200, extra)
+            self.assertEqual(reply.json["return"][0]["user"], "admin")
+            self.assertEqual(asked.pop(), alone, extra)
+        wrong = {**LOGIN, "password": "no", "sharedsecret": "adminpw"}
+        self.assertEqual(self.api.ask("POST", "/login", wrong).status, 401)
 
     def test_T_EAUTH_4_refused(self) -> None:
         """T-EAUTH-4: a wrong password, user or backend is one answer, after the same wait."""
@@ -252,6 +277,101 @@ class LowStateTests(SynchronousTestCase):
             told = shown["api-00001"]["ret"] if full else shown["api-00001"]
             self.assertIn("Minion did not return.", told)
             self.assertEqual(reply.json["missing"], [["api-00001"]])
+
+    def test_keywords_of_runners(self) -> None:
+        """
+        By the API a runner is called without keywords that it does not take, as by stock, and the
+        log names them, however they come; C{salt-run} refuses them.
+        """
+        lines: list[str] = []
+
+        def listen(event: LogEvent) -> None:
+            lines.append(formatEvent(event) or "")
+
+        globalLogPublisher.addObserver(listen)
+        self.addCleanup(globalLogPublisher.removeObserver, listen)
+        chunk = {"client": "runner", "fun": "test.metasyntactic"}
+        alone = self.api.ask("POST", "/", [chunk], token=self.token).json
+        for more in (
+            {"full_return": False, "colour": "red\nroot does all"},
+            {"kwarg": {"colour": "red"}},
+            {"arg": ["colour=red"]},
+        ):
+            lines.clear()
+            reply = self.api.ask("POST", "/", [{**chunk, **more}], token=self.token)
+            self.assertEqual(reply.json, alone, more)
+            (line,) = [each for each in lines if "was dropped" in each]
+            self.assertTrue(line.startswith("admin (file) called runner test.metasyntactic"), line)
+            self.assertTrue(line.endswith(": colour"), line)
+        whole = {**chunk, "colour": "red", "locality": "us", "full_return": True}
+        reply = self.api.ask("POST", "/", [whole], token=self.token)
+        self.assertEqual(reply.json["return"][0]["data"]["fun_args"], [{"locality": "us"}])
+        self.assertNotIn("dropped", reply.text)
+        # What takes any keyword gets it
+        low = {"client": "runner", "fun": "test.arg", "colour": "red"}
+        reply = self.api.ask("POST", "/", [low], token=self.token)
+        self.assertEqual(reply.json["return"], [{"args": [], "kwargs": {"colour": "red"}}])
+
+        run = self.api.rig.ctx.runner("test.metasyntactic", [], {"colour": "red"}, local("root"))
+        told = self.successResultOf(Deferred.fromCoroutine(run))
+        self.assertFalse(told["success"])
+        self.assertIn("Passed invalid arguments", told["return"])
+
+    def test_keywords_of_the_wheel(self) -> None:
+        """
+        A wheel function ignores what stock's clients put among its keywords (SaltGUI sends C{match}
+        to all of them), unless it takes it, and nothing else.
+        """
+        chunk = {"client": "wheel", "fun": "key.list_all"}
+
+        def data(chunk: dict[str, Any]) -> dict[str, Any]:
+            reply = self.api.ask("POST", "/", [chunk], token=self.token)
+            found = reply.json["return"][0]["data"]
+            return {key: found[key] for key in ("return", "success")}
+
+        alone = data(chunk)
+        self.assertTrue(alone["success"])
+        for name in CLIENT_INTERNAL_KEYWORDS - {"client", "fun", "kwarg", "token"}:
+            self.assertEqual(data({**chunk, name: "*"}), alone, name)
+        for name in ("mach", "hash_type", "tgt"):
+            self.assertFalse(data({**chunk, name: "*"})["success"], name)
+        found = data({**chunk, "fun": "key.name_match", "match": "api-00000"})
+        self.assertEqual(found["return"], {"minions": ["api-00000"]})
+
+    def test_unknown_ids(self) -> None:
+        """
+        An id of a list that nobody has is told as a minion that did not answer, as by C{salt} and
+        by stock; by itself it is no job. C{local_async} and batches name those who got the job.
+        """
+        listed = {**PING, "tgt": ["api-00000", "gone"], "tgt_type": "list"}
+        for full in (False, True):
+            chunk = {**listed, "full_return": full}
+            connection = self.api.open("POST", "/", [chunk], token=self.token)
+            self.api.answer(True, 0)
+            self.api.wait(30)
+            (reply,) = connection.replies
+            (shown,) = reply.json["return"]
+            self.assertEqual(sorted(shown), ["api-00000", "gone"])
+            told = shown["gone"]["ret"] if full else shown["gone"]
+            self.assertIn("Minion did not return. [No response]", told)
+            self.assertIn("jobs.lookup_jid 20", told)
+            if full:
+                self.assertEqual({**shown["gone"], "ret": ""}, NO_RETURN)
+            self.assertEqual(reply.json["missing"], [["gone"]])
+
+        low = {**listed, "client": "local_async"}
+        (job,) = self.api.ask("POST", "/", [low], token=self.token).json["return"]
+        self.assertEqual(job["minions"], ["api-00000"])
+        connection = self.api.open(
+            "POST", "/", [{**listed, "client": "local_batch"}], token=self.token
+        )
+        self.api.wait(0.5)
+        self.api.answer(True, 0)
+        self.api.wait(1)
+        self.assertEqual(connection.replies[0].json, {"return": [{"api-00000": True}]})
+        nobody = {**listed, "tgt": ["gone"]}
+        reply = self.api.ask("POST", "/", [nobody], token=self.token)
+        self.assertEqual(reply.json, {"return": [{}]})
 
     def test_jobs(self) -> None:
         """C{/jobs} has all jobs, or so many of the newest, and says after which the next are."""

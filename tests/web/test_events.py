@@ -14,6 +14,7 @@ from twisted.internet.protocol import connectionDone
 from twisted.logger import LogEvent, formatEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.domain.who import HOOK, Who
 from saltwisted.web import events as events_module
 from saltwisted.web.events import AT_ONCE, CHECK, OF_ONE, SLICE, UNREAD, UNREAD_EVENTS, Outlet
 from tests.web import rig
@@ -21,6 +22,7 @@ from tests.web.calls import RULES
 from tests.web.rig import ApiRig, Connection
 
 JOB = "salt/job/20261123100000000000"
+READER = Who("reader", "file")
 
 
 def of_stream(data: bytes) -> tuple[str, str]:
@@ -152,7 +154,7 @@ class SightTests(EventsTestCase):
         bus.fire(f"{JOB}/new", {"user": "admin", "minions": ["api-00000"], "arg": ["secret"]})
         bus.fire(f"{JOB}/ret/api-00000", {"return": "secret"})
         bus.fire(f"{JOB}/ret/api-00001", {"return": "his"})
-        bus.fire("salt/job/2/new", {"user": "reader", "minions": ["api-00000"]})
+        bus.fire("salt/job/2/new", {**READER.facts(), "minions": ["api-00000"]})
         bus.fire("salt/job/2/ret/api-00000", {"return": True})
         bus.fire("salt/minion/api-00000/start", {})
         bus.fire("my/own", {"id": "api-00001"}, sender="api-00000")
@@ -459,7 +461,7 @@ class HookTests(EventsTestCase):
         block = {"webhook_signatures": {"deploy": "a long secret"}, "webhook_disable_auth": True}
         api = self.made(block=block)
         lines: list[str] = []
-        asked: list[tuple[str, str]] = []
+        asked: list[Any] = []
         api.rig.bus.subscribe_events("salt/netapi/hook/", lambda event: asked.append(event.asked))
 
         def listen(event: LogEvent) -> None:
@@ -479,12 +481,19 @@ class HookTests(EventsTestCase):
         # What reacts to one of them names who has sent it
         self.assertEqual(
             asked,
-            [(who, "the HTTP API, 192.0.2.7") for who in ("admin", "a signature", "somebody")],
+            [
+                (who, "the HTTP API, 192.0.2.7")
+                for who in (
+                    Who("admin", "file"),
+                    Who("a signature", HOOK),
+                    Who("somebody", HOOK),
+                )
+            ],
         )
         self.assertEqual(
             lines,
             [
-                f"admin does fire salt/netapi/hook/build {way}",
+                f"admin (file) does fire salt/netapi/hook/build {way}",
                 f"a signature does fire salt/netapi/hook/deploy {way}",
             ],
         )
@@ -557,7 +566,7 @@ class HookTests(EventsTestCase):
         for path in ("/hook/other", "/hook", "/hook/deploy", "/hook/x/deploy/web"):
             self.assertEqual(api.ask("POST", path, {}, token=reader).status, 401, path)
         self.assertEqual(api.rig.counters["denied:event"], 4)
-        said = "reader may not fire salt/netapi/hook/other (by the HTTP API, 192.0.2.7)"
+        said = "reader (file) may not fire salt/netapi/hook/other (by the HTTP API, 192.0.2.7)"
         self.assertEqual([formatEvent(event) for event in logged].count(said), 1)
         self.assertEqual(api.ask("POST", "/hook/other", {}, token=admin).status, 200)
         tags = [tag.removeprefix("salt/netapi/hook/") for tag, _ in found]
@@ -579,7 +588,7 @@ class HookTests(EventsTestCase):
             self.assertEqual(api.ask("POST", "/", [low], token=token).status, status, tag)
         self.assertEqual([tag for tag in found if not tag.startswith("salt/")], ["deploy/web"])
         self.assertNotIn("salt/key", found)
-        said = "reader may not run runner event.send (by the HTTP API, 192.0.2.7)"
+        said = "reader (file) may not run runner event.send (by the HTTP API, 192.0.2.7)"
         self.assertEqual([formatEvent(event) for event in logged].count(said), 2)
 
     def test_bad_bodies(self) -> None:

@@ -13,6 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.api import formatted
 from saltwisted.domain.api.formatted import SaltInfo
+from saltwisted.domain.who import Who
 from saltwisted.roles import api as roles_api
 from saltwisted.web import talking
 from saltwisted.web.events import CHECK, OF_ONE, UNREAD
@@ -263,7 +264,7 @@ class SightTests(SocketsTestCase):
         bus = api.rig.bus
         bus.fire(f"{JOB}/new", {"user": "admin", "minions": ["api-00000"], "arg": ["secret"]})
         bus.fire(f"{JOB}/ret/api-00001", {"return": "his"})
-        bus.fire("salt/job/2/new", {"user": "reader", "minions": ["api-00000"]})
+        bus.fire("salt/job/2/new", {**Who("reader", "file").facts(), "minions": ["api-00000"]})
         self.assertEqual(len(self.told(api, admin)), 3)
         self.assertEqual(self.told(api, reader), [f"{JOB}/ret/api-00001", "salt/job/2/new"])
         self.assertNotIn(b"secret", reader.transport.value())

@@ -289,7 +289,7 @@ def checked(said: Any) -> tuple[dict[str, str], dict[str, Any]]:
         raise RemoteError("GitError", "a peer sent an invalid message")
     try:
         beside = {name: said[name] for name in ASIDE if name in said}
-        return objects_of(said.get("refs"), MOST_REFS), aside_of(beside)
+        return objects_of(said.get("refs"), MOST_REFS), aside_of(beside, MOST_REFS)
     except ValueError as error:
         raise RemoteError("GitError", f"a peer sent {error}") from None
 

@@ -29,6 +29,7 @@ from saltwisted.domain.jid import is_jid, jid_seconds
 from saltwisted.domain.jobids import BEGUN, JobInParts
 from saltwisted.domain.replica.delivery import Offer, Window
 from saltwisted.domain.replica.entry import Entry
+from saltwisted.domain.who import EAUTH, who_in
 from saltwisted.errors import WireError
 from saltwisted.interfaces import IPeers
 from saltwisted.stores.jobs.store import JobStore
@@ -234,7 +235,7 @@ class Forward:
                 self._offer(effect)
                 continue
             if effect.only is None:
-                self._publish(job, minions)
+                self._publish(_for_minions(job), minions)
             else:
                 self._publish_to(job, effect.only)
             self._counters["jobs:forwarded"] += 1
@@ -248,7 +249,7 @@ class Forward:
         known = self._maps.get(jid)
         if known is None:
             return True
-        first = [JobInParts.first(str(each.get("user")), each, 0.0) for each in (known[0], job)]
+        first = [JobInParts.first(who_in(each), each, 0.0) for each in (known[0], job)]
         return first[0].has_part(first[1])
 
     def _offer(self, offer: Offer) -> None:
@@ -282,7 +283,8 @@ class Forward:
         self._schedule()
 
     def _publish_to(self, job: Mapping[str, Any], minions: Sequence[str]) -> None:
-        self._publish({**job, "tgt": list(minions), "tgt_type": "list"}, minions)
+        only = {"tgt": list(minions), "tgt_type": "list"}
+        self._publish({**_for_minions(job), **only}, minions)
 
     def _reached(self, node: str, body: bytes) -> bytes:
         """
@@ -390,6 +392,11 @@ class Forward:
                 self._unreached.put(closed.jid, {}, closed.unreached, now)
                 self._counters["jobs:unreached"] += len(closed.unreached)
         self._schedule()
+
+
+def _for_minions(job: Mapping[str, Any]) -> dict[str, Any]:
+    """A job map as minions get it: who asked is between the masters."""
+    return {name: value for name, value in job.items() if name != EAUTH}
 
 
 def _tell_all(peers: IPeers, word: str, body: bytes) -> None:

@@ -47,6 +47,8 @@ HANDED_ON = (
 """Keys of a chunk for minions that go with the job."""
 _HEX = re.compile(r"[0-9a-fA-F]{1,512}")
 SSH_TEXT = "Client not available: 'ssh'. saltwisted has no salt-ssh."
+DROPPED = "dropped"
+"""Where the result of a runner names keywords that it was called without."""
 SUBSET = 3
 BATCH = "10%"
 
@@ -201,7 +203,8 @@ def _for_master(client: str, chunk: Mapping[str, Any], proof: Mapping[str, Any])
     kwarg.update({key: value for key, value in chunk.items() if key not in NOT_ARGUMENTS})
     return Work(
         client=client,
-        args={"fun": fun, "arg": arg, "kwarg": kwarg},
+        # As in stock, what the function does not take is no reason to refuse it
+        args={"fun": fun, "arg": arg, "kwarg": kwarg, "loose": True},
         proof=proof,
         full=bool(chunk.get("full_return")),
         timeout=_seconds(chunk.get("timeout")),
@@ -230,7 +233,7 @@ def shown_silence(jid: str, connected: bool, full: bool) -> Any:
             " and any remaining minions will return upon completion. To look up the return data"
             f" for this job later, run the following command:\n\nsalt-run jobs.lookup_jid {jid}"
         )
-    return {"out": "no_return", "ret": text} if full else text
+    return {"out": "no_return", "ret": text, "retcode": 1} if full else text
 
 
 def bad_batch(size: Any) -> str:
@@ -252,7 +255,9 @@ def shown_runner(result: Mapping[str, Any], full: bool, asked: Mapping[str, Any]
         return result.get("return")
     data = {key: value for key, value in plain_result(result).items() if key != "tag"}
     if not str(asked["fun"]).startswith("auth."):
-        data["fun_args"] = [*asked["arg"], *([asked["kwarg"]] if asked["kwarg"] else [])]
+        dropped = {*result.get(DROPPED, ())}
+        kwarg = {name: value for name, value in asked["kwarg"].items() if name not in dropped}
+        data["fun_args"] = [*asked["arg"], *([kwarg] if kwarg else [])]
     return {"tag": f"{result.get('tag')}/ret", "data": data}
 
 
@@ -268,7 +273,9 @@ def shown_wheel(result: Mapping[str, Any]) -> dict[str, Any]:
 
 def plain_result(result: Mapping[str, Any]) -> dict[str, Any]:
     """A result as its event has it."""
-    return {key: value for key, value in result.items() if key not in ("retcode", "outputter")}
+    return {
+        key: value for key, value in result.items() if key not in ("retcode", "outputter", DROPPED)
+    }
 
 
 def check_there(result: Mapping[str, Any]) -> None:

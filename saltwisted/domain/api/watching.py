@@ -14,6 +14,8 @@ from typing import Any
 
 from attrs import frozen
 
+from saltwisted.domain.who import EAUTH, Who, who_in
+
 EVENTS = "@events"
 _ALL = frozenset((".*", ".+"))
 REMEMBERED = 20_000
@@ -74,27 +76,27 @@ class JobUsers:
 
     def __init__(self, most: int = REMEMBERED) -> None:
         self._most = most
-        self._users: OrderedDict[str, str] = OrderedDict()
+        self._users: OrderedDict[str, Who] = OrderedDict()
 
-    def heard(self, tag: str, data: Mapping[str, Any]) -> str:
+    def heard(self, tag: str, data: Mapping[str, Any]) -> Who | None:
         """
         Remember the event that announces a call.
 
-        @return: to whose call an event belongs; C{""} if that is unknown, or to none.
+        @return: to whose call an event belongs; C{None} if that is unknown, or to none.
         """
         words = tag.split("/", 4)
         if len(words) < 4 or words[0] != "salt" or words[1] not in _CALLS:
-            return ""
+            return None
         jid = words[2]
         known = self._users.get(jid)
         if known is None and words[3] == "new":
-            user = data.get("user")
-            if not isinstance(user, str):
-                return ""
-            known = self._users[jid] = user
+            if not data.get(EAUTH):
+                # A release that does not say it: of a bare name nobody knows whose it is
+                return None
+            known = self._users[jid] = who_in(data)
             if len(self._users) > self._most:
                 self._users.popitem(last=False)
-        return known or ""
+        return known
 
 
 @frozen
@@ -102,18 +104,18 @@ class Eyes:
     """
     A user's sight, with the minions that the targets match now.
 
-    @ivar user: the name with which the user logged in.
+    @ivar who: the user, as the login has proven it.
     """
 
-    user: str
+    who: Who
     everything: bool = False
     minions: Collection[str] = frozenset()
 
-    def see(self, minion: str, user: str) -> bool:
+    def see(self, minion: str, who: Who | None) -> bool:
         """
         Whether the user may see an event.
 
         @param minion: the minion to which it belongs.
-        @param user: the user to whose call it belongs.
+        @param who: to whose call it belongs, if that is known.
         """
-        return self.everything or (user != "" and user == self.user) or minion in self.minions
+        return self.everything or who == self.who or minion in self.minions

@@ -8,8 +8,11 @@ way and never go back to a lower one, so it does not matter in which order they 
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
+
+from saltwisted.refnames import is_ref
 
 Version = tuple[int, int, int]
 """
@@ -18,6 +21,9 @@ claims, all votes lost); an epoch is above all terms of those before.
 """
 NONE: Version = (0, 0, 0)
 MOST_REF = 4096
+_ID = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
+_NAME = re.compile("[0-9a-f]{1,64}")
+"""Of a commit in the configuration, which may be shortened, or of an object."""
 BACK = "back"
 """In a state: ref to the tip that is served instead, of a repository that is rolled back."""
 ASIDE = ("seen", "pins", "refused", "signed", "good", "verify", BACK)
@@ -60,13 +66,24 @@ def objects_of(value: Any, most: int) -> dict[str, str]:
     if not isinstance(value, Mapping) or len(value) > most:
         raise ValueError("no refs")
     for ref, oid in value.items():
-        plain = isinstance(ref, str) and ref.startswith(("refs/remotes/", "refs/tags/"))
-        if not plain or len(ref) > MOST_REF or any(sign <= " " or sign == "\x7f" for sign in ref):
-            raise ValueError("no refs")
-        is_id = isinstance(oid, str) and len(oid) in (40, 64)
-        if not is_id or any(sign not in "0123456789abcdef" for sign in oid):
+        if not _is_ours(ref) or not _is_id(oid):
             raise ValueError("no refs")
     return dict(value)
+
+
+def _is_ours(ref: object) -> bool:
+    """Whether a ref is one that a fetch makes; git dies of a file with another in it."""
+    return (
+        isinstance(ref, str)
+        and len(ref) <= MOST_REF
+        and ref.startswith(("refs/remotes/", "refs/tags/"))
+        and is_ref(ref)
+    )
+
+
+def _is_id(oid: object) -> bool:
+    """Whether this is the whole name of an object."""
+    return isinstance(oid, str) and _ID.fullmatch(oid) is not None
 
 
 def tips_of(value: Any, most: int) -> dict[str, list[str]]:
@@ -110,34 +127,36 @@ def lacking(wanted: Mapping[str, str], refs: Mapping[str, str]) -> list[str]:
     return sorted(set(wanted.values()) - set(refs.values()))
 
 
-def aside_of(value: Any) -> dict[str, Any]:
+def aside_of(value: Any, most: int) -> dict[str, Any]:
     """
     The data besides the refs in a peer's message, if only signed commits count.
 
+    @param most: how many refs there may be.
     @raises ValueError: it is invalid.
     """
     if not isinstance(value, Mapping) or value.keys() - set(ASIDE):
         raise ValueError("invalid data beside the refs")
     try:
-        return _aside(value)
+        return _aside(value, most)
     except (AttributeError, TypeError):
         # A number where a list or a map is expected
         raise ValueError("invalid data beside the refs") from None
 
 
-def _aside(value: Mapping[str, Any]) -> dict[str, Any]:
+def _aside(value: Mapping[str, Any], most: int) -> dict[str, Any]:
     names = [*value.get("pins", ()), *value.get("signed", ()), *value.get("good", ())]
-    names += list(value.get("seen", {}).values())
+    # These refs are written where git reads them, as those that are served
+    objects_of(value.get("seen", {}), most)
     for ref, refused in value.get("refused", {}).items():
-        if not isinstance(ref, str) or not isinstance(refused, list) or len(refused) != 2:
+        if not _is_ours(ref) or not isinstance(refused, list) or len(refused) != 2:
             raise ValueError("invalid data beside the refs")
         names += [refused[0]]
         if not isinstance(refused[1], str):
             raise ValueError("invalid data beside the refs")
-    if any(not isinstance(name, str) or len(name) > 64 for name in names):
+    if any(not isinstance(name, str) or _NAME.fullmatch(name) is None for name in names):
         raise ValueError("invalid data beside the refs")
     if BACK in value:
-        return {**value, BACK: tips_of(value[BACK], len(value[BACK]))}
+        return {**value, BACK: tips_of(value[BACK], most)}
     return dict(value)
 
 

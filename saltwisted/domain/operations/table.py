@@ -15,10 +15,20 @@ from typing import Any
 from attrs import field, frozen
 
 from saltwisted.domain.operations.arguments import SHOWN, Argument, checked, nearest
+from saltwisted.domain.who import LOCAL, Who
 from saltwisted.errors import DeniedError, RemoteError
 
 Stream = Callable[[Any], Any]
 """C{stream(item)}: sends it; may be awaited, to wait for a reader that is slow."""
+
+
+Admits = Callable[[str], bool]
+"""C{admits(name)}: whether somebody of this proven name may come."""
+
+
+def everybody(name: str) -> bool:
+    """Who is proven may come, whatever the name."""
+    return True
 
 
 @frozen(kw_only=True)
@@ -34,6 +44,9 @@ class Caller:
     @ivar proof: a token, or a backend, name and password, if the interface has it (a session, a
         header) and not the request. A caller with a proof is judged by it, and never by the
         account.
+    @ivar admits: whether somebody of this name may come by this interface from there. It judges
+        the name that is proven, however it was typed, and as a part of the proof: a refusal looks
+        like that of a wrong password.
     """
 
     name: str = ""
@@ -41,6 +54,12 @@ class Caller:
     source: str = ""
     door: str = ""
     proof: Mapping[str, Any] = field(factory=dict, repr=False)
+    admits: Admits = field(default=everybody, repr=False)
+
+    @property
+    def account(self) -> Who:
+        """The account on this machine, to be compared with others."""
+        return Who(self.name, LOCAL)
 
 
 @frozen
@@ -48,12 +67,12 @@ class Permitted:
     """
     What a rule of rights allows, if that is less than all that was asked.
 
-    @ivar user: the user in whose name it is done.
+    @ivar who: the user in whose name it is done.
     @ivar bounds: what the handler must keep to, in a form that rule and handler agree on; C{None}:
         nothing.
     """
 
-    user: str
+    who: Who
     bounds: Any = field(default=None, repr=False)
 
 
@@ -63,19 +82,24 @@ class Call:
     What an operation gets.
 
     @ivar args: its arguments, checked, without those that were not given.
-    @ivar user: the user in whose name it is done, according to the rule of rights.
+    @ivar who: the user in whose name it is done, according to the rule of rights.
     @ivar stream: where items go before the answer, if the operation streams.
     @ivar bounds: what it must keep to, according to the rule of rights (L{Permitted}).
     """
 
     args: dict[str, Any] = field(repr=False)
     caller: Caller
-    user: str
+    who: Who
     stream: Stream
     bounds: Any = field(default=None, repr=False)
 
+    @property
+    def user(self) -> str:
+        """The user, in words for people: see L{Who}."""
+        return str(self.who)
 
-Judge = Callable[[Caller, Mapping[str, Any]], Awaitable[str | Permitted]]
+
+Judge = Callable[[Caller, Mapping[str, Any]], Awaitable[Who | Permitted]]
 Handler = Callable[[Call], Awaitable[Any]]
 
 
@@ -100,22 +124,22 @@ def owner_only(refusal: str) -> Right:
     @param refusal: the text for others.
     """
 
-    async def judge(caller: Caller, args: Mapping[str, Any]) -> str:
+    async def judge(caller: Caller, args: Mapping[str, Any]) -> Who:
         if not caller.owner or caller.proof:
             raise DeniedError(refusal)
-        return caller.name
+        return caller.account
 
     return Right("root and the daemon's own user", judge)
 
 
-async def _account(caller: Caller, args: Mapping[str, Any]) -> str:
+async def _account(caller: Caller, args: Mapping[str, Any]) -> Who:
     if not caller.name or caller.proof:
         raise DeniedError("only local users of this machine may do this")
-    return caller.name
+    return caller.account
 
 
-async def _anybody(caller: Caller, args: Mapping[str, Any]) -> str:
-    return caller.name
+async def _anybody(caller: Caller, args: Mapping[str, Any]) -> Who:
+    return caller.account
 
 
 ACCOUNT = Right("every user of this machine", _account)
@@ -149,7 +173,7 @@ class Operations:
 
     @param where: the owner of the table, as an error says it: C{this master}.
     @param denied: called with each refusal.
-    @param recorded: C{recorded(user, what, caller)}: called with each call that is on record, when
+    @param recorded: C{recorded(who, what, caller)}: called with each call that is on record, when
         it is allowed and before it is done.
     @param otherwise: awaited with the caller if a name does not exist; it may raise an error that
         is more exact than that the name is unknown.
@@ -161,7 +185,7 @@ class Operations:
         rows: Iterable[Operation] = (),
         *,
         denied: Callable[[], None] = lambda: None,
-        recorded: Callable[[str, str, Caller], None] = lambda user, what, caller: None,
+        recorded: Callable[[Who, str, Caller], None] = lambda who, what, caller: None,
         otherwise: Callable[[Caller], Awaitable[None]] | None = None,
     ) -> None:
         self._where = where
@@ -206,15 +230,15 @@ class Operations:
             # A rule of rights may read the arguments, so that they are checked first
             given = checked(row.name, row.takes, bool(row.more), args)
             judged = await row.right.judge(caller, given)
-            permitted = Permitted(judged) if isinstance(judged, str) else judged
+            permitted = judged if isinstance(judged, Permitted) else Permitted(judged)
             # What only says what it would do changes nothing
             if row.record is not None and not given.get("dry_run"):
-                self._recorded(permitted.user, in_words(row, given), caller)
+                self._recorded(permitted.who, in_words(row, given), caller)
             return await row.handler(
                 Call(
                     args=given,
                     caller=caller,
-                    user=permitted.user,
+                    who=permitted.who,
                     stream=stream if row.streams else _no_items,
                     bounds=permitted.bounds,
                 )

@@ -360,7 +360,7 @@ def begun_line(node: str, at: float, run: Mapping[str, Any]) -> dict[str, Any]:
 
     @param run: plain data: all that is needed to go on without compiling anything again:
         C{chunks}, C{pillar} (its digest), C{generation} (of the roots) and the C{trees} that this
-        is (by their shares, in hexadecimal digits), C{user}, C{fun},
+        is (by their shares, in hexadecimal digits), C{user} and C{eauth}, C{fun},
         C{options}, C{parent} (the run that it is a step of), C{secret} (whether nobody may see what
         it was given).
     """

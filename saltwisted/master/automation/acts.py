@@ -23,6 +23,7 @@ from saltwisted.domain.reactions.reaction import (
     Reaction,
     ReactionError,
 )
+from saltwisted.domain.who import MASTER, Who, local
 from saltwisted.errors import SaltwistedError
 from saltwisted.master.context import Context
 from saltwisted.master.workers import WorkerPool
@@ -89,8 +90,8 @@ class Acts:
         """
         returns = Returns(self._ctx, jid) if follow else None
         try:
-            user = str(self._ctx.config.user)
-            done = await self._ctx.dispatcher.publish(load, user, jid, again=again)
+            who = local(str(self._ctx.config.user))
+            done = await self._ctx.dispatcher.publish(load, who, jid, again=again)
         except SaltwistedError as error:
             if returns is not None:
                 returns.close()
@@ -118,7 +119,7 @@ class Acts:
         # Each call has a context of its own, which ends with it: see Deferred.fromCoroutine
         CAUSE.set(cause)
         run = self._ctx.runner if kind == RUNNER else self._ctx.wheel
-        result = await run(fun, arg, kwarg, USER)
+        result = await run(fun, arg, kwarg, Who(USER, MASTER))
         if not result["success"]:
             raise ReactionError(str(result["return"]).strip()[:SHOWN])
 

@@ -20,6 +20,7 @@ from saltwisted.domain.reactions.chains import Link
 from saltwisted.domain.reactions.entries import AT_LEAST, AT_MOST
 from saltwisted.domain.reactions.keeping import Kept, occasion_for
 from saltwisted.domain.reactions.reaction import LOCAL, USER, ReactionError, reaction_of
+from saltwisted.domain.who import MASTER, Who, local
 from saltwisted.errors import SaltwistedError, WireError
 from saltwisted.master.asked import reacts
 from saltwisted.master.automation.acts import Acts, step_of
@@ -266,7 +267,7 @@ class Reactor:
         @param again: it was perhaps begun before, by a life that is over.
         """
         link = waiting.link
-        reacts(str(self._ctx.config.user), waiting.tag, waiting.asked)
+        reacts(local(str(self._ctx.config.user)), waiting.tag, waiting.asked)
         if step["kind"] != LOCAL:
             if not self._places.has_room(waiting.owner):
                 self._lose_call(waiting, step)
@@ -299,7 +300,7 @@ class Reactor:
         cause = Link(link.trace, link.generation + 1)
         kind, fun = step["kind"], step["fun"]
         # In a context of its own, since it may have waited for a place
-        reacts(USER, waiting.tag, waiting.asked)
+        reacts(Who(USER, MASTER), waiting.tag, waiting.asked)
         try:
             await self._acts.call(kind, fun, list(step["arg"]), dict(step["kwarg"]), cause)
         except ReactionError as error:

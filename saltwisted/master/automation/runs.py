@@ -19,6 +19,7 @@ from twisted.logger import Logger
 from saltwisted.domain.claims.words import Claim, Taken
 from saltwisted.domain.masterschedule import CLAIMED, Act
 from saltwisted.domain.schedule import DueJob, ScheduleEntry, stamped
+from saltwisted.domain.who import LOCAL, Who
 from saltwisted.errors import SaltwistedError, StoreError
 from saltwisted.master.calls import Calls
 from saltwisted.master.context import Context
@@ -146,14 +147,14 @@ class ScheduledRuns:
         """Do it; the return as stock's schedule has it, without what does not depend on it."""
         entry, ctx = due.entry, self._ctx()
         args, kwargs = list(entry.args), dict(entry.kwargs)
-        user = self._ground.config.user
+        who = Who(self._ground.config.user, LOCAL)
         try:
             if act.client == "local":
-                return await self._local(due, act, user)
+                return await self._local(due, act, who)
             call = self._calls.wheel if act.client == "wheel" else self._calls.runner
             how: dict[str, Any] = {"own": jid, "beside": {"schedule": entry.name}}
             how["keep"] = bool(entry.return_job) and entry.return_job != "nocache"
-            done = await call(ctx, due.function, args, kwargs, user, **how)
+            done = await call(ctx, due.function, args, kwargs, who, **how)
         except SaltwistedError as error:
             done = {"return": str(error), "success": False}
         fine = bool(done["success"])
@@ -165,7 +166,7 @@ class ScheduledRuns:
             "success": fine,
         }
 
-    async def _local(self, due: DueJob, act: Act, user: str) -> dict[str, Any]:
+    async def _local(self, due: DueJob, act: Act, who: Who) -> dict[str, Any]:
         """A job for minions; over when all have answered, or are named as missing."""
         entry = due.entry
         arg = list(entry.args)
@@ -176,7 +177,7 @@ class ScheduledRuns:
         returns: dict[str, Any] = {}
         jid, fine = "", True
         expected: list[str] = []
-        async for item in self._ctx().dispatcher.run(load, user):
+        async for item in self._ctx().dispatcher.run(load, who):
             kind = item.get("kind")
             if kind == "published":
                 jid, expected = str(item.get("jid") or ""), list(item.get("minions") or ())

@@ -30,6 +30,7 @@ from saltwisted.domain.events import MAX_TAG, minion_may_fire, rough_weight
 from saltwisted.domain.firing import of_salt
 from saltwisted.domain.reactions.keeping import occasion_for
 from saltwisted.domain.secrecy import firing_job, is_secret, telling_event, told_event
+from saltwisted.domain.who import MINION, Who
 from saltwisted.errors import StoreError
 from saltwisted.master.context import Context
 from saltwisted.master.permits import tell_refusal
@@ -126,7 +127,7 @@ def _may_fire(ctx: Context, who: str, tag: str, tells: bool = True) -> bool:
     if not of_salt(tag) and not minion_may_say(ctx.config.minion_events, who, tag):
         ctx.counters["denied:event"] += 1
         if tells:
-            tell_refusal(ctx, f"minion {who}", f"fire {tag}", "minion_events")
+            tell_refusal(ctx, Who(who, MINION), f"fire {tag}", "minion_events")
         return False
     return True
 

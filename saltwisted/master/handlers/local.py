@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from saltwisted.domain.brief import brief, quoted
+from saltwisted.domain.who import Who, local
 from saltwisted.errors import DeniedError, RemoteError, StoreError, WireError
 from saltwisted.master.context import Context
 from saltwisted.master.loads import arguments_of
@@ -56,22 +57,23 @@ async def publish(ctx: Context, request: ClearRequest, peer: str) -> bytes:
     load = {k: v for k, v in request.load.items() if k != "key"}
     try:
         if wants_login(cmd.kwargs):
-            who = await ctx.logins.prove(cmd.kwargs, peer)
-            user = who.name
-            grant = await user_may_publish(ctx, who, load)
+            proven = await ctx.logins.prove(cmd.kwargs, peer)
+            who = proven.who
+            grant = await user_may_publish(ctx, proven, load)
             load["kwargs"] = {k: v for k, v in cmd.kwargs.items() if k not in CREDENTIALS}
         else:
             found = ctx.users.user_of(cmd.key, cmd.user or "")
             if found is None:
                 return _failed(ctx)
             user, owner = found
+            who = local(user)
             grant = await local_may_publish(ctx, user, owner, load)
         if grant is None:
             ctx.counters["denied:local"] += 1
-            tell_refusal(ctx, user, f"publish {brief(cmd.fun)}", _way(peer))
+            tell_refusal(ctx, who, f"publish {brief(cmd.fun)}", _way(peer))
             return _refusal("AuthorizationError", "Authorization error occurred.")
-        tell_done(ctx, user, f"publish fun={quoted(cmd.fun)} tgt={quoted(cmd.tgt)}", _way(peer))
-        published = await ctx.dispatcher.publish(load, user, judged=grant.judged)
+        tell_done(ctx, who, f"publish fun={quoted(cmd.fun)} tgt={quoted(cmd.tgt)}", _way(peer))
+        published = await ctx.dispatcher.publish(load, who, judged=grant.judged)
     except NotProven:
         return _failed(ctx)
     except (DeniedError, RemoteError) as error:
@@ -81,27 +83,27 @@ async def publish(ctx: Context, request: ClearRequest, peer: str) -> bytes:
 
 async def _caller(
     ctx: Context, load: Mapping[str, Any], kind: str, peer: str, arg: Any, kwarg: Any
-) -> tuple[str, Sequence[Any] | None]:
+) -> tuple[Who, Sequence[Any] | None]:
     """
-    The name of who may call this runner or wheel function, and the rules of a login.
+    Who may call this runner or wheel function, and the rules of a login.
 
     @raises NotProven: nobody, or he may not.
     @raises RemoteError: not the master's own user, or the function's name is none.
     """
     if wants_login(load):
-        who = await ctx.logins.prove(load, peer)
+        proven = await ctx.logins.prove(load, peer)
         try:
-            may_call(who, kind, str(load.get("fun")), arg, kwarg)
+            may_call(proven, kind, str(load.get("fun")), arg, kwarg)
         except NotProven:
             what = f"run {kind} {load.get('fun')}"
-            tell_refusal(ctx, who.name, what, _way(peer))
+            tell_refusal(ctx, proven.who, what, _way(peer))
             raise
-        return who.name, who.rules
+        return proven.who, proven.rules
     key, user = load.get("key"), load.get("user")
     if isinstance(key, str):
         found = ctx.users.user_of(key, user if isinstance(user, str) else "")
         if found is not None and found[1]:
-            return found[0], None
+            return local(found[0]), None
     raise RemoteError("UserAuthenticationError", 'Authentication failure of type "user" occurred')
 
 
@@ -121,11 +123,11 @@ async def runner(ctx: Context, request: ClearRequest, peer: str) -> bytes:
         # The form of stock clients: both lie in the one field
         arg, kwarg = [*arg, *kwarg["arg"]], kwarg["kwarg"]
     try:
-        user, rules = await _caller(ctx, request.load, "runner", peer, arg, kwarg)
+        who, rules = await _caller(ctx, request.load, "runner", peer, arg, kwarg)
     except (NotProven, RemoteError) as error:
         return _denied(ctx, error)
-    tell_done(ctx, user, f"runner fun={quoted(cmd.fun)}", _way(peer))
-    started = await ctx.runner(cmd.fun, arg, kwarg, user, background=True, rules=rules)
+    tell_done(ctx, who, f"runner fun={quoted(cmd.fun)}", _way(peer))
+    started = await ctx.runner(cmd.fun, arg, kwarg, who, background=True, rules=rules)
     return pack({"tag": started["tag"], "jid": started["jid"]})
 
 
@@ -139,12 +141,12 @@ async def wheel(ctx: Context, request: ClearRequest, peer: str) -> bytes:
     try:
         arg, more = arguments_of(request.load)
         kwarg.update(more)
-        user, _ = await _caller(ctx, request.load, "wheel", peer, arg, kwarg)
+        who, _ = await _caller(ctx, request.load, "wheel", peer, arg, kwarg)
     except (NotProven, RemoteError) as error:
         return _denied(ctx, error)
-    tell_done(ctx, user, f"wheel fun={quoted(cmd.fun)}", _way(peer))
+    tell_done(ctx, who, f"wheel fun={quoted(cmd.fun)}", _way(peer))
     try:
-        result = await ctx.wheel(cmd.fun, arg, kwarg, user, keep=True)
+        result = await ctx.wheel(cmd.fun, arg, kwarg, who, keep=True, loose=True)
     except (DeniedError, RemoteError) as error:
         return _refusal("SaltInvocationError", str(error))
     return pack({"tag": result["tag"], "data": result})

@@ -23,6 +23,7 @@ from saltwisted.domain.firing import SEND, tag_sent
 from saltwisted.domain.secrecy import marked
 from saltwisted.domain.targeting.bounds import fault
 from saltwisted.domain.targeting.selection import exact_form, guesses_pillar
+from saltwisted.domain.who import MINION, Who
 from saltwisted.doors import PUBLISH
 from saltwisted.errors import DeniedError, RemoteError
 from saltwisted.master.calls import HIDDEN
@@ -74,7 +75,7 @@ async def minion_pub(ctx: Context, who: str, cmd: MinionPub) -> dict[str, Any]:
     grant = await _permitted(ctx, who, cmd)
     if grant is None:
         ctx.counters["denied:minion_pub"] += 1
-        tell_refusal(ctx, f"minion {who}", f"publish {brief(cmd.fun)}", "peer publication")
+        tell_refusal(ctx, Who(who, MINION), f"publish {brief(cmd.fun)}", "peer publication")
         return {}
     published = await ctx.dispatcher.publish(
         {
@@ -86,7 +87,7 @@ async def minion_pub(ctx: Context, who: str, cmd: MinionPub) -> dict[str, Any]:
             "id": who,
             "kwargs": marked(None) if cmd.no_log else {},
         },
-        who,
+        Who(who, MINION),
         exact=True,
         judged=grant.judged,
     )
@@ -104,7 +105,7 @@ async def minion_publish(ctx: Context, who: str, cmd: MinionPublish) -> dict[str
         grant = None
     if grant is None:
         ctx.counters["denied:minion_publish"] += 1
-        tell_refusal(ctx, f"minion {who}", f"publish {brief(cmd.fun)}", "peer publication")
+        tell_refusal(ctx, Who(who, MINION), f"publish {brief(cmd.fun)}", "peer publication")
         return {}
     found: dict[str, Any] = {}
     async for item in ctx.dispatcher.run(
@@ -117,7 +118,7 @@ async def minion_publish(ctx: Context, who: str, cmd: MinionPublish) -> dict[str
             "id": who,
             "kwargs": marked(None) if cmd.no_log else {},
         },
-        who,
+        Who(who, MINION),
         timeout=timeout,
         exact=True,
         judged=grant.judged,
@@ -144,7 +145,7 @@ async def minion_runner(ctx: Context, who: str, cmd: MinionRunner) -> Any:
     """Run a runner function for a minion, where C{peer_run} allows it."""
     if not peer_allows(ctx.config.peer_run or {}, who, cmd.fun):
         ctx.counters["denied:minion_runner"] += 1
-        tell_refusal(ctx, f"minion {who}", f"run {brief(cmd.fun)}", "peer_run")
+        tell_refusal(ctx, Who(who, MINION), f"run {brief(cmd.fun)}", "peer_run")
         return {}
     if rough_weight(cmd.arg) > PUBLISH.request:
         ctx.counters["refused:too-large"] += 1
@@ -153,11 +154,11 @@ async def minion_runner(ctx: Context, who: str, cmd: MinionRunner) -> Any:
     tag = tag_sent(arguments, {}) if cmd.fun == SEND else None
     if cmd.fun == SEND and not minion_may_say(ctx.config.minion_events, who, tag):
         ctx.counters["denied:event"] += 1
-        tell_refusal(ctx, f"minion {who}", f"fire {brief(tag)}", "minion_events")
+        tell_refusal(ctx, Who(who, MINION), f"fire {brief(tag)}", "minion_events")
         return {}
     HIDDEN.set(bool(cmd.no_log))
     try:
-        result = await ctx.runner(cmd.fun, arguments, {}, who, exact=True)
+        result = await ctx.runner(cmd.fun, arguments, {}, Who(who, MINION), exact=True)
     except DeniedError:
         return {}
     return result.get("return")
@@ -172,7 +173,7 @@ async def revoke_auth(ctx: Context, who: str, cmd: RevokeAuth) -> bool:
         "key.delete",
         [],
         {"match": who, "exact": True, "preserve_minions": bool(cmd.preserve_minion_cache)},
-        who,
+        Who(who, MINION),
     )
     return True
 

@@ -127,7 +127,7 @@ class OrchestrationOperations:
             how: dict[str, Any] = {"exact": above.exact, "rules": above.rules}
             how["jid"] = call.args.get("jid")
             try:
-                return await ctx.runner(fun, arg, kwarg, above.user, **how)
+                return await ctx.runner(fun, arg, kwarg, above.who, **how)
             finally:
                 self._orchestrating.did(active, fun)
 
@@ -139,6 +139,6 @@ class OrchestrationOperations:
         async def run(active: Active) -> Any:
             arg, kwarg = arguments_of(call.args)
             HIDDEN.set(bool(call.args.get("no_log")) or active.run.secret)
-            return await active.run.ctx.wheel(call.args["fun"], arg, kwarg, active.run.user)
+            return await active.run.ctx.wheel(call.args["fun"], arg, kwarg, active.run.who)
 
         return await self._orchestrating.act(call.args["orchestration"], run)

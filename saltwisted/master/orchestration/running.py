@@ -19,6 +19,7 @@ from twisted.logger import Logger, LogLevel
 
 from saltwisted.domain.orchestration import takeover
 from saltwisted.domain.orchestration.words import AS_JOB
+from saltwisted.domain.who import who_in
 from saltwisted.errors import DeniedError, RemoteError, SaltwistedError, TakenOver
 from saltwisted.interfaces import IOrchestrating
 from saltwisted.master.calls import HIDDEN
@@ -237,7 +238,7 @@ class Orchestrating:
             **active.what,
             "folder": active.lent.folder if active.lent is not None else "",
             "jid": active.jid,
-            "user": active.run.user,
+            "user": active.run.who.name,
             "secret": active.run.secret,
             "path": os.path.join(self._ground.config.sock_dir, SOCKET),
         }
@@ -341,7 +342,7 @@ class Orchestrating:
             "pillar": args["pillar"],
             "generation": str(active.facts.get("generation") or ""),
             "trees": dict(active.facts.get("trees") or {}),
-            "user": active.run.user,
+            **active.run.who.facts(),
             "fun": active.what["runner"]["fun"],
             "options": {
                 **{key: active.what[key] for key in ("arg", "kwarg", "runner")},
@@ -481,7 +482,7 @@ class Orchestrating:
                 str(run["fun"]),
                 list(called["arg"]),
                 dict(called["kwarg"]),
-                run["user"],
+                who_in(run),
                 own=jid,
                 exact=bool(run["options"].get("exact")),
                 rules=run["options"].get("rules"),

@@ -13,6 +13,7 @@ from saltwisted.domain.jid import is_jid
 from saltwisted.domain.jobids import claimed_by, record_of_running
 from saltwisted.domain.joblists import CLAIMED, Listed, describe, listed
 from saltwisted.domain.targeting.globs import globbed
+from saltwisted.domain.who import LOCAL, who_in
 from saltwisted.master.asked import ASKED
 from saltwisted.master.runner_table import Run, Runner
 from saltwisted.transports.turns import in_turns
@@ -50,6 +51,9 @@ async def list_job(
     if job and (asked := job.get(ASKED)):
         # By which way, from where, and which node was asked
         described.update(Asked=asked["by"], Node=asked["node"])
+    if job and (backend := who_in(job).backend) not in ("", LOCAL):
+        # Which of the users of this name, if it is not the account of the machine
+        described["Eauth"] = backend
     if claimed := claimed_by(job, returns):
         described[CLAIMED] = claimed
     if mixed := run.ctx.seams.pins.notes(jid).get("mixed"):

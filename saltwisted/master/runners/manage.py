@@ -84,7 +84,7 @@ async def down(
     silent = (await _ping(run, tgt, tgt_type, timeout, gather_job_timeout))[1]
     if removekeys:
         for minion in silent:
-            await run.ctx.wheel("key.delete", [], {"match": minion}, run.user)
+            await run.ctx.wheel("key.delete", [], {"match": minion}, run.who)
     return silent
 
 
