@@ -78,6 +78,13 @@ class LoginTests(SynchronousTestCase):
         assert isinstance(answer, dict), answer
         return answer
 
+    def test_T_PEER_9_epochs(self) -> None:
+        """T-PEER-9: a token of another epoch than the present one, also of a later, is none."""
+        logins, made = self.rig.ctx.logins, self.token()
+        for epoch, is_good in ((0, True), (1, False), (-1, False), (0, True)):
+            self.patch(logins.tokens, "epoch", epoch)
+            self.assertEqual(logins.token(made["token"]) is not None, is_good, epoch)
+
     # -- passwords
 
     def test_publish(self) -> None:

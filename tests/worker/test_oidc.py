@@ -4,6 +4,7 @@ Logins by tokens of a provider, whose keys are fetched and kept.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +14,10 @@ from twisted.trial.unittest import SynchronousTestCase
 from saltwisted.config.logins import CALLBACK, OPTIONS, problems
 from saltwisted.domain.bearer import AGAIN, FRESH, STALE
 from saltwisted.domain.eauth import Proof, credentials
-from saltwisted.worker.process.oidc import Oidc
+from saltwisted.wire.msgpack import pack_bin
+from saltwisted.worker.process import oidc
+from saltwisted.worker.process.oidc import DISCOVERY, Oidc
+from saltwisted.worker.process.web import LARGEST
 from tests.certificates import Authority
 from tests.harness import scratch
 from tests.provider import Provider, rsa_key
@@ -178,3 +182,78 @@ class OidcTests(SynchronousTestCase):
         ):
             (found,) = problems({"oidc": {**good, **changes}})
             self.assertIn(words, found)
+
+
+ODD: list[Any] = [
+    None, True, 0, -1, 1e308, float("inf"), float("nan"), 10**400, "", "x", "\0",
+    "http://x", "https://x/\n", "file:///etc/passwd", "https://other.example/", [], [None], [[]],
+    ["S256", {}], {}, {"x": []}, {"keys": [5]}, [{}], [{"kty": "RSA"}] * 70, "S" * 300_000,
+]  # fmt: skip
+BODIES = (b"", b"\xff", b"null", b"5", b'"x"', b"[" * 100_000, b'{"a":' * 50_000, b"x" * (2 << 20))
+
+
+class LiesTests(SynchronousTestCase):
+    """A provider that answers with anything, to somebody who comes back from it with a code."""
+
+    def setUp(self) -> None:
+        self.provider = Provider(self)
+        self.document = json.loads(self.provider._answer("/realm" + DISCOVERY, {})[1])
+        self.keys = json.loads(self.provider._answer("/realm/keys", {})[1])
+        self.patch(oidc, "ask", self.answer)
+        self.bodies: dict[str, bytes] = {}
+        self.settings = OPTIONS.take("oidc").settings(
+            self.provider.options(client_id="salt", redirect_uri=BACK), {}
+        )
+
+    def answer(self, url: str, *more: Any) -> tuple[int, bytes]:
+        """What is asked for, or what the test has in its place."""
+        for path in ("configuration", "/keys", "/token"):
+            if url.endswith(path):
+                return 200, self.bodies[path][: LARGEST + 1]
+        return 404, b""
+
+    def told(self, document: Any, keys: Any, token: Any) -> None:
+        """What the provider answers next, as values or as bytes."""
+        for path, value in (("configuration", document), ("/keys", keys), ("/token", token)):
+            data = value if isinstance(value, bytes) else json.dumps(value).encode()
+            self.bodies[path] = data
+
+    def exchanged(self) -> Proof:
+        """A login with a code; what comes of it is sent to the master."""
+        code = {"code": "c", "verifier": "v", "nonce": "n", "back": BACK}
+        found = Oidc(time.time).exchange(self.settings, code)
+        pack_bin(found.plain())
+        return found
+
+    def test_T_EAUTH_9_lies(self) -> None:
+        """
+        T-EAUTH-9: whatever a provider answers, in place of each of its answers and of each of
+        their values: nobody is logged in by it, and nothing but a refusal comes of it.
+        """
+        good = {"aud": "salt", "nonce": "n"}
+        token = {"id_token": self.provider.token(**good)}
+        self.told(self.document, self.keys, token)
+        self.assertTrue(self.exchanged().ok)
+        names = {odd for odd in ODD if isinstance(odd, str)}
+        for odd in (*ODD, *BODIES):
+            lies = [(odd, self.keys, token), (self.document, odd, token)]
+            lies.append((self.document, self.keys, odd))
+            if not isinstance(odd, bytes):
+                lies += [({**self.document, name: odd}, self.keys, token) for name in self.document]
+                rows = [{**row, name: odd} for row in self.keys["keys"] for name in row]
+                lies += [(self.document, {"keys": [row]}, token) for row in rows]
+                lies.append((self.document, self.keys, {"id_token": odd}))
+            for lie in lies:
+                self.told(*lie)
+                found = self.exchanged()
+                self.assertIn(found.name, ("fred", ""))
+                self.assertEqual(bool(found.name), found.ok)
+            for name in ("iss", "aud", "sub", "exp", "nonce", "azp", "nbf", "groups"):
+                if isinstance(odd, bytes):
+                    continue
+                signed = {"id_token": self.provider.token(**{**good, name: odd})}
+                self.told(self.document, self.keys, signed)
+                found = self.exchanged()
+                if name in ("iss", "aud", "nonce"):
+                    self.assertFalse(found.ok, (name, odd))
+                self.assertIn(found.name, {"", "fred", *(names if name == "sub" else ())})
