@@ -168,7 +168,7 @@ class SaltCall:
         if self.options.grains_run:
             output.display({"local": dict(self.loaders.grains)}, "grains", self.opts)
             return 0
-        functions = self.loaders.modules
+        functions = self.loaders.called
         if self.options.doc:
             for name, function in sorted(functions.items()):
                 if name.startswith(self.fun) and function.__doc__:
@@ -197,8 +197,8 @@ class SaltCall:
 
     def _unknown(self) -> int:
         """A function that is not there: the documentation of those like it, or why."""
+        why = self.loaders.called.missing_fun_string(self.fun)
         functions = self.loaders.modules
-        why = functions.missing_fun_string(self.fun)
         docs = functions["sys.doc"](f"{self.fun}*") if "sys.doc" in functions else {}
         if docs:
             return self._show({"return": {**docs, self.fun: why}, "out": "nested", "retcode": 1})

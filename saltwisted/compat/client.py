@@ -341,7 +341,7 @@ class Caller:
         opts = dict(minion_config(c_path) if mopts is None else mopts)
         self.opts = opts
         alone = opts.get("file_client") == "local" or opts.get("master_type") == "disable"
-        self._functions = Here(opts, None if alone else connected(opts)).loaders.modules
+        self._functions = Here(opts, None if alone else connected(opts)).loaders.called
 
     def cmd(self, fun: str, *args: Any, **kwargs: Any) -> Any:
         """

@@ -1126,8 +1126,10 @@ class MinionConfig(CommonOptions):
     disable_modules: list[Any] = []
     #: Returners that are not loaded.
     disable_returners: list[Any] = []
-    #: Only these modules are loaded.
+    #: Only functions of these modules may be called by name: in jobs, templates, conditions, slots.
     whitelist_modules: list[Any] = []
+    #: Only states of these modules may be used.
+    whitelist_state_modules: list[Any] = []
     returner_dirs: list[Any] = []
     grains_dirs: list[Any] = []
     states_dirs: list[Any] = []

@@ -71,6 +71,8 @@ class Order:
         L{saltwisted.worker.process.main.run_job}.
     @ivar listed: whether it has a process file; C{None}: unless it is private.
     @ivar return_jid: the return's jid, if it differs; C{""}: no return.
+    @ivar own: whether the daemon itself wants the job, and no operator or master;
+        C{None}: if it is private.
     @ivar via: the name of the master that gets the return.
     @ivar without: facts (C{grains}) that the worker must find by itself.
     """
@@ -80,6 +82,7 @@ class Order:
     private: bool = False
     listed: bool | None = None
     return_jid: str | None = None
+    own: bool | None = None
     via: str = ""
     without: Sequence[str] = ()
 
@@ -271,6 +274,8 @@ class Executor:
             payload["without"] = list(order.without)
         if order.listed is not None:
             payload["listed"] = order.listed
+        if order.own is not None:
+            payload["own"] = order.own
         if order.return_jid is not None:
             payload["return_jid"] = order.return_jid
 

@@ -19,6 +19,7 @@ from twisted.logger import Logger
 
 from saltwisted.domain.secrecy import told
 from saltwisted.errors import RemoteError
+from saltwisted.minion import mine
 from saltwisted.minion.executor import Executor, Order, Running
 from saltwisted.minion.returns import Returns
 from saltwisted.worker.jobfiles import (
@@ -146,8 +147,12 @@ class Jobs(Service):
 
         @param return_jid: see L{Order}.
         """
+        # Nobody chooses what the mine's own entry calls
+        own = (job.get("schedule"), job.get("fun")) == (mine.JOB, mine.FUNCTION)
         if self.running:
-            self._start(Order(job=job, handler=self._heard, listed=listed, return_jid=return_jid))
+            self._start(
+                Order(job=job, handler=self._heard, listed=listed, return_jid=return_jid, own=own)
+            )
 
     async def call(
         self, fun: str, arg: Sequence[Any], jid: str, without: Sequence[str] = ()

@@ -19,6 +19,7 @@ from twisted.logger import Logger
 from saltwisted.errors import SaltwistedError
 
 JOB = "__mine_interval"
+FUNCTION = "mine.update"
 
 
 def mine_job(interval: float, return_job: bool = False) -> dict[str, Any]:
@@ -29,7 +30,7 @@ def mine_job(interval: float, return_job: bool = False) -> dict[str, Any]:
     """
     whole = interval == int(interval)
     return {
-        "function": "mine.update",
+        "function": FUNCTION,
         **({"minutes": int(interval)} if whole else {"seconds": max(int(interval * 60), 1)}),
         "jid_include": True,
         "maxrunning": 2,

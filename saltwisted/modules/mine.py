@@ -11,6 +11,7 @@ import traceback
 from typing import Any
 
 from saltwisted.modules import _data
+from saltwisted.worker.called import called
 from saltwisted.worker.exceptions import SaltClientError, SaltInvocationError, SaltReqTimeoutError
 from saltwisted.worker.masking import answering
 from saltwisted.worker.unlogged import silent
@@ -60,7 +61,7 @@ def _definition(given: Any) -> tuple[str | None, list[Any], dict[str, Any], tupl
 
 def _call(name: str, args: Any, words: dict[str, Any]) -> Any:
     """Call a function with what a configuration gave: maps among C{args} are keywords."""
-    function = __salt__[name]
+    function = called(__salt__)[name]
     spec = _data.argspec(function)
     positional = [arg for arg in args if not isinstance(arg, dict)]
     keywords: dict[str, Any] = {}
@@ -135,7 +136,7 @@ def update(clear: bool = False, mine_functions: Any = None) -> Any:
     for alias, given in mine_functions.items():
         name, args, words, allowed = _definition(given)
         function = name or alias
-        if function not in __salt__:
+        if function not in called(__salt__):
             log.error("Function %s in mine_functions not available", function)
             continue
         try:
@@ -256,7 +257,7 @@ def valid() -> Any:
     for alias, given in configured.items():
         name, args, words, _ = _definition(given)
         function = name or alias
-        if function not in __salt__:
+        if function not in called(__salt__):
             log.error("Function %s in mine_functions not available", function)
         elif name:
             found[alias] = {name: [*args, *({key: value} for key, value in words.items())]}

@@ -17,6 +17,7 @@ from typing import Any
 from saltwisted.modules._data import split_input
 from saltwisted.modules._saltcheck_asserts import APPLY, as_junit, is_sound, judged
 from saltwisted.modules._saltcheck_files import TestFiles
+from saltwisted.worker.called import called
 from saltwisted.worker.shares import shared
 
 log = logging.getLogger(__name__)
@@ -44,7 +45,7 @@ def _is_valid(test: Mapping[str, Any]) -> bool:
     if not function:
         log.error("Saltcheck: missing module_and_function")
         return False
-    if function not in __salt__:
+    if function not in called(__salt__):
         log.error("Saltcheck: %s is not a valid function", function)
         return False
     return valid
@@ -54,7 +55,7 @@ def _answer(function: str, args: Any, kwargs: Any) -> Any:
     """Call a function; how it ends is no part of how this job ends."""
     before = __context__.get("retcode")
     try:
-        return __salt__[function](*(args or ()), **(kwargs or {}))
+        return called(__salt__)[function](*(args or ()), **(kwargs or {}))
     finally:
         if before is None:
             __context__.pop("retcode", None)

@@ -218,4 +218,4 @@ def mmodule(saltenv: str, fun: str, *args: Any, **kwargs: Any) -> Any:
     roots = list((__opts__.get("file_roots") or {}).get(saltenv) or ())
     opts = {**__opts__, "module_dirs": [*(__opts__.get("module_dirs") or ()), *roots]}
     loaders = Loaders(opts, grains=__grains__, pillar=__pillar__)
-    return loaders.modules[fun](*args, **kwargs)
+    return loaders.called[fun](*args, **kwargs)

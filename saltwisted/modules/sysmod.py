@@ -15,6 +15,7 @@ from typing import Any
 
 from saltwisted.modules import _data
 from saltwisted.worker import templates
+from saltwisted.worker.called import called
 
 __virtualname__ = "sys"
 __proxyenabled__ = ["*"]
@@ -118,7 +119,7 @@ def doc(*args: str) -> dict[str, Any]:
         salt '*' sys.doc sys.doc
         salt '*' sys.doc 'sys.list_*'
     """
-    return _docs(__salt__, args)
+    return _docs(called(__salt__), args)
 
 
 def list_functions(*args: str, **kwargs: Any) -> list[str]:
@@ -131,7 +132,7 @@ def list_functions(*args: str, **kwargs: Any) -> list[str]:
         salt '*' sys.list_functions sys user
         salt '*' sys.list_functions 'sys.list_*'
     """
-    return _functions(__salt__, args)
+    return _functions(called(__salt__), args)
 
 
 def list_modules(*args: str) -> list[str]:
@@ -143,7 +144,7 @@ def list_modules(*args: str) -> list[str]:
         salt '*' sys.list_modules
         salt '*' sys.list_modules 's*'
     """
-    return _modules(__salt__, args)
+    return _modules(called(__salt__), args)
 
 
 def reload_modules(initial_load: bool = False, context: Any = None) -> bool:
@@ -167,7 +168,7 @@ def argspec(module: str = "") -> dict[str, Any]:
         salt '*' sys.argspec pkg.install
         salt '*' sys.argspec 'pkg.*'
     """
-    return _data.argspec_report(__salt__, module)
+    return _data.argspec_report(called(__salt__), module)
 
 
 def state_doc(*args: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Any
 from saltwisted.config.compat import COMPAT_VERSION_TEXT
 from saltwisted.modules import _data
 from saltwisted.worker import exceptions
+from saltwisted.worker.called import called
 
 log = logging.getLogger(__name__)
 
@@ -165,7 +166,7 @@ def cross_test(func: str, args: Any = None) -> Any:
 
         salt '*' test.cross_test file.gid_to_group 0
     """
-    return __salt__[func](*(args or []))
+    return called(__salt__)[func](*(args or []))
 
 
 def kwarg(**kwargs: Any) -> dict[str, Any]:
@@ -479,7 +480,7 @@ def try_(module: str, return_try_exception: bool = False, **kwargs: Any) -> Any:
         {{ salt['test.try'](module='ipmi.get_users', bmc_host='192.0.2.1') }}
     """
     try:
-        return __salt__[module](**kwargs)
+        return called(__salt__)[module](**kwargs)
     except Exception as error:
         return error if return_try_exception else None
 

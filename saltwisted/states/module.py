@@ -12,6 +12,7 @@ import time
 from typing import Any
 
 from saltwisted.domain.jid import jid_at
+from saltwisted.worker.called import called
 from saltwisted.worker.exceptions import SaltInvocationError
 from saltwisted.worker.masking import answering
 from saltwisted.worker.process.call import argspec
@@ -76,8 +77,9 @@ def _new_form(kwargs: dict[str, Any]) -> dict[str, Any]:
         return answer
     # A function may be named several times: test.ping:one, test.ping:two.
     plain = {name: name.split(":")[0] for name in functions}
-    missing = [name for name in plain.values() if name not in __salt__]
-    tried = [name for name in plain.values() if name in __salt__] if __opts__["test"] else []
+    there = called(__salt__)
+    missing = [name for name in plain.values() if name not in there]
+    tried = [name for name in plain.values() if name in there] if __opts__["test"] else []
     if missing or tried:
         comments = []
         if missing:
@@ -117,7 +119,7 @@ def _called(name: str, returner: Any, given: Any) -> Any:
 
     @raises SaltInvocationError: arguments are missing.
     """
-    function = __salt__[name]
+    function = called(__salt__)[name]
     spec = argspec(function)
     split = len(spec.args) - len(spec.defaults or ())
     required = spec.args[:split]
@@ -168,13 +170,14 @@ def _hand_on(returner: Any, name: str, value: Any) -> None:
 
 def _old_form(name: Any = None, **kwargs: Any) -> dict[str, Any]:
     answer: dict[str, Any] = {"name": name, "changes": {}, "comment": "", "result": None}
-    if name not in __salt__:
+    there = called(__salt__)
+    if name not in there:
         answer.update(comment=f"Module function {name} is not available", result=False)
         return answer
     if __opts__["test"]:
         answer["comment"] = f"Module function {name} is set to execute"
         return answer
-    spec = argspec(__salt__[name])
+    spec = argspec(there[name])
     split = len(spec.args) - len(spec.defaults or ())
     defaults = dict(zip(spec.args[split:], spec.defaults or (), strict=True))
     for arg in defaults:
@@ -209,7 +212,7 @@ def _old_form(name: Any = None, **kwargs: Any) -> dict[str, Any]:
             return answer
     try:
         with answering(name):
-            value = __salt__[name](*args, **keywords)
+            value = there[name](*args, **keywords)
     except Exception as error:  # whatever went wrong is this state's failure
         comment = f"Module function {name} threw an exception. Exception: {error}"
         answer.update(comment=comment, result=False)

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from saltwisted.worker.called import called
 from saltwisted.worker.exceptions import SaltRenderError
 
 ENGINES = ("cheetah", "genshi", "jinja", "mako", "py", "wempy")
@@ -129,6 +130,7 @@ def _renderer(context: dict[str, Any]) -> Any:
     """The renderer of this job, with the facts as they are now."""
     functions = context.get("salt") or {}
     loaders = getattr(functions, "loaders", None)
+    # What a template names is bound by whitelist_modules, and what finds its files is not
     renderer = _renderers.get(loaders) if loaders is not None else None
     if renderer is None:
         from saltwisted.domain.render.pipeline import Renderer, RenderSettings
@@ -145,7 +147,7 @@ def _renderer(context: dict[str, Any]) -> Any:
             opts=opts,
             grains=context.get("grains") or {},
             pillar=context.get("pillar") or {},
-            functions=functions,
+            functions=called(functions),
             proxied=True,
             custom=partial(written_renderer, loaders) if loaders else None,
         )

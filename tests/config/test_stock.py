@@ -54,7 +54,7 @@ OWN = {
     "reactor_chain_limit",
 }
 """Our own options, which Salt has not."""
-NEWER = {"pillar_mask_output"}
+NEWER = {"pillar_mask_output", "whitelist_state_modules"}
 """Options of Salt 3008.5, which the recorded release had not."""
 
 UNUSED = {"worker_pools"}

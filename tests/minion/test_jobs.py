@@ -10,13 +10,14 @@ import random
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.errors import TransportClosed
+from saltwisted.errors import RemoteError, TransportClosed
 from saltwisted.minion import returns as returns_module
 from saltwisted.minion.executor import Executor
 from saltwisted.minion.jobs import Jobs
@@ -226,6 +227,27 @@ class JobsTests(Case):
         silent.ends("exited with status 3")
 
         self.assertEqual([load["jid"] for load, _ in self.sent], ["req"])
+
+    def test_own(self) -> None:
+        """The entry that keeps the mine fresh is the minion's own; no other job is."""
+        self.start()
+        mine = {"fun": "mine.update", "arg": [], "schedule": "__mine_interval"}
+        asks: list[tuple[Callable[[], Any], bool]] = [
+            (lambda: self.jobs.schedule({"jid": "1", **mine}, True, "req"), True),
+            (
+                lambda: self.jobs.schedule({"jid": "2", **mine, "fun": "cmd.run"}, True, "req"),
+                False,
+            ),
+            (lambda: self.jobs.take({"jid": JID + "3", **mine}, "red"), False),
+            (lambda: Deferred.fromCoroutine(self.jobs.call("grains.items", [], "4")), True),
+        ]
+        for ask, own in asks:
+            asked = ask()
+            child = self.workers.children[-1]
+            self.assertIs(bool(child.payload.get("own", child.payload["private"])), own)
+            child.ends("exited with status 3")
+            if isinstance(asked, Deferred):
+                self.failureResultOf(asked, RemoteError)
 
     def test_listed(self) -> None:
         """Running and waiting jobs are listed; a waiting one has no pid."""

@@ -20,11 +20,13 @@ import msgpack
 from jinja2 import Environment, UndefinedError
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.worker.exceptions import SaltRenderError
 from saltwisted.worker.process import catalogue, modulefiles
 from saltwisted.worker.process.loader import Loaders, make_grains
 from saltwisted.worker.process.modulefiles import claims
 from saltwisted.worker.process.opts import Opts
 from saltwisted.worker.states.slots import fill_slots
+from saltwisted.worker.templates import render_data, render_text
 
 
 class LoaderCase(SynchronousTestCase):
@@ -66,9 +68,25 @@ def _ways(functions: Any, module: str) -> dict[str, Callable[[], Any]]:
     name = f"{module}.f"
     slot = [f"__slot__:salt:{name}()"]
     fill_slots(functions, slot, {})
+    # What modules have, as those do that render for others
+    every = functions["test.ping"].__globals__["__salt__"]
+    facts = {"salt": every, "opts": {}, "grains": {}, "pillar": {}, "saltenv": "base"}
 
     def rendered(text: str) -> str:
         return Environment().from_string(text).render(salt=functions)
+
+    def file(text: str) -> Any:
+        return render_text(text, "jinja", {**facts}).strip()
+
+    def renderer(text: str, pipe: str) -> Any:
+        return render_data({**facts}, text=text, pipe=pipe)["a"]
+
+    def mined() -> Any:
+        return (
+            functions["test.ping"]
+            .__globals__["__salt__"]["mine.update"]
+            .__globals__["_call"](name, [], {})
+        )
 
     def iterated() -> Any:
         return {key: functions[key] for key in functions}[name]()
@@ -80,6 +98,11 @@ def _ways(functions: Any, module: str) -> dict[str, Callable[[], Any]]:
         "item in a template": lambda: rendered(f"{{{{ salt['{name}']() }}}}"),
         "attribute in a template": lambda: rendered(f"{{{{ salt.{name}() }}}}"),
         "slot": lambda: slot[0],
+        "item in a file": lambda: file(f"{{{{ salt['{name}']() }}}}"),
+        "attribute in a file": lambda: file(f"{{{{ salt.{name}() }}}}"),
+        "from the loaders in a file": lambda: file(f"{{{{ salt.called['{name}']() }}}}"),
+        "rendered data": lambda: renderer(f"a: {{{{ salt['{name}']() }}}}", "jinja|yaml"),
+        "the mine": mined,
         "test.try": lambda: functions["test.try"](name),
         "test.cross_test": lambda: functions["test.cross_test"](name),
         "saltutil.mmodule": lambda: functions["saltutil.mmodule"]("base", name),
@@ -420,17 +443,42 @@ class LoadingTests(LoaderCase):
         self.assertEqual(sys.path, path)
 
     def test_disable_and_whitelist(self) -> None:
-        """C{disable_modules} and C{whitelist_modules} hide modules."""
-        self.module("one", "def f(): pass")
-        self.module("two", "def f(): pass")
+        """C{disable_modules} hides modules; C{whitelist_modules} from all but other modules."""
+        self.module("one", "def f():\n    return 1")
+        self.module(
+            "two",
+            "def f():\n    return __salt__['one.f']()\n"
+            "def wired():\n    return 'one.f' in __wire_salt__, 'two.f' in __wire_salt__",
+        )
 
         disabled = self.loaders(opts={"disable_modules": ["one"]}).modules
-        listed = self.loaders(opts={"whitelist_modules": ["two"]}).modules
+        listed = self.loaders(opts={"whitelist_modules": ["two"]})
 
         self.assertNotIn("one.f", disabled)
         self.assertIn("two.f", disabled)
-        self.assertNotIn("one.f", listed)
-        self.assertIn("two.f", listed)
+        self.assertIs(disabled.called, disabled)
+        self.assertNotIn("one.f", listed.called)
+        self.assertEqual(listed.called["two.f"](), 1)
+        self.assertEqual(listed.called["two.wired"](), (False, True))
+        self.assertEqual(listed.called.missing_fun_string("one.f"), "'one.f' is not available.")
+        self.assertEqual(listed.called.loaded_names(), ["two.f", "two.wired"])
+        self.assertEqual(list(listed.called), ["two.f", "two.wired"])
+        self.assertEqual(len(listed.called), 2)
+        self.assertIs(copy.deepcopy(listed.called), listed.called)
+        self.assertRaises(TypeError, pickle.dumps, listed.called)
+
+    def test_whitelisted_states(self) -> None:
+        """C{whitelist_state_modules} hides states, from each other too; modules are not meant."""
+        for kind in ("modules", "states"):
+            self.module("one", "def f(name): pass", kind)
+            self.module("two", "def f(name):\n    return 'one.f' in __states__", kind)
+
+        loaders = self.loaders(opts={"whitelist_state_modules": ["two"]})
+
+        self.assertNotIn("one.f", loaders.states)
+        self.assertIs(loaders.states["two.f"]("x"), False)
+        self.assertIn("one.f", loaders.called)
+        self.assertNotIn("one.f", list(loaders.states))
 
     def test_T_ACL_3_no_other_way(self) -> None:
         """
@@ -442,12 +490,12 @@ class LoadingTests(LoaderCase):
         self.module("two", "def f(*args, **kwargs):\n    return 'called'")
         names = ["two", "test", "state", "saltutil", "match"]
         for opts in ({"disable_modules": ["one"]}, {"whitelist_modules": names}):
-            functions = self.loaders(opts=opts).modules
+            functions = self.loaders(opts=opts).called
             for module, there in (("one", False), ("two", True)):
                 for way, call in _ways(functions, module).items():
                     try:
                         said = call()
-                    except (KeyError, AttributeError, UndefinedError):
+                    except (KeyError, AttributeError, UndefinedError, SaltRenderError):
                         said = "hidden"
                     self.assertEqual(said == "called", there, (opts, module, way))
 

@@ -26,8 +26,8 @@ def _loaders(opts: Mapping[str, Any], context: dict[str, Any] | None = None) -> 
 def minion_mods(
     opts: Mapping[str, Any], context: dict[str, Any] | None = None, *args: Any, **kwargs: Any
 ) -> Any:
-    """Execution modules: C{__salt__}."""
-    return _loaders(opts, context).modules
+    """Execution modules, those that C{whitelist_modules} allows."""
+    return _loaders(opts, context).called
 
 
 def raw_mod(

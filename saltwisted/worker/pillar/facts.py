@@ -200,10 +200,6 @@ class NotedFunctions(Mapping[str, Any]):
             self._loaded = self._load()
         return self._loaded
 
-    def loaded(self) -> Any:
-        """The loader's table, or C{None} if no template has asked for a function."""
-        return self._loaded
-
     def _note(self, name: object) -> None:
         if name not in REPEATABLE:
             self._tell(str(name))

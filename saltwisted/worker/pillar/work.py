@@ -108,9 +108,8 @@ class Compilation:
         self.opts = opts
         self.pillar: Mapping[str, Any] = {}
         self._inner = Compiled({})
-        self.functions = NotedFunctions(
-            lambda: worker.functions(self), lambda name: self.host.volatile.add(name)
-        )
+        self._loaders: Loaders | None = None
+        self.functions = NotedFunctions(self._functions, lambda name: self.host.volatile.add(name))
         self.host = RootsHost(self.settings.roots, opts, lambda: self.functions, adopt_salt)
         self.renderer = Renderer(
             self.host,
@@ -140,8 +139,13 @@ class Compilation:
     def _written(self, name: str, instead: bool) -> Any:
         """A renderer of the site's own. It may look at anything: the pillar is not kept."""
         if instead and not self._worker.renderers.is_of_site(name):
+    def _functions(self) -> Any:
+        """What templates call; modules are loaded for the first that calls one."""
+        self._loaders = self._worker.loaders(self)
+        return self._loaders.called
+
             return None
-        found = self._worker.functions(self).loaders["renderers"].get(f"{name}.render")
+        found = self._worker.loaders(self)["renderers"].get(f"{name}.render")
         if found is not None:
             asbefore.calls(found)
         # Also one that is not there: it may come
@@ -207,9 +211,8 @@ class Compilation:
     def replaced(self, pillar: Mapping[str, Any]) -> None:
         """The compiler has got further: functions see the new pillar."""
         self.pillar = pillar
-        loaded = self.functions.loaded()
-        if loaded is not None:
-            loaded.loaders.replace(pillar=pillar)
+        if self._loaders is not None:
+            self._loaders.replace(pillar=pillar)
 
     def run(self) -> Compiled:
         """Compile."""
@@ -279,8 +282,8 @@ class PillarWorker:
             KINDS["renderers"], self.opts, frozenset(), False, adopt_salt, with_own=False
         )
 
-    def functions(self, compilation: Compilation) -> Any:
-        """The execution modules for a minion's grains; modules once loaded are used again."""
+    def loaders(self, compilation: Compilation) -> Loaders:
+        """The modules for a minion's grains; modules once loaded are used again."""
         grains = compilation.grains
         key = tuple(str(grains.get(name)) for name in VIRTUAL_GRAINS)
         loaders = self._loaders.pop(key, None)
@@ -298,7 +301,7 @@ class PillarWorker:
         else:
             loaders.replace(grains=grains, pillar=compilation.pillar, context={})
         self._loaders[key] = loaders
-        return loaders.modules
+        return loaders
 
     def look_again(self) -> None:
         """What the site has changed of its modules since the last call counts in this one."""

@@ -26,7 +26,6 @@ from saltwisted.worker.exceptions import (
     SaltInvocationError,
 )
 from saltwisted.worker.masking import answering
-from saltwisted.worker.process.latefunctions import LoadedFunctions
 from saltwisted.worker.process.loader import Loaders
 from saltwisted.worker.process.modulefiles import HERE
 
@@ -128,6 +127,7 @@ def execute(
     *,
     blackouts: Sequence[Sequence[str]] = (),
     progress: Progress | None = None,
+    own: bool = False,
 ) -> dict[str, Any]:
     """
     Run a job (one function, or several) and say how it went.
@@ -135,13 +135,14 @@ def execute(
     @param job: Salt's publication: C{fun}, C{arg}, C{jid} and the optional fields.
     @param blackouts: the white list of every minion blackout in force.
     @param progress: told what a generator yields.
+    @param own: the job is this program's own: C{whitelist_modules} binds only others.
     @return: C{return}, C{retcode}, C{success}, C{fun}, C{fun_args}, C{jid}, and of C{out},
         C{user}, C{metadata}, C{master_id} those that apply.
     """
     if isinstance(job["fun"], (list, tuple)):
         ret = _several(loaders, job, blackouts)
     else:
-        ret = _one(loaders, job, blackouts, progress)
+        ret = _one(loaders, job, blackouts, progress, own)
     ret.update(jid=job["jid"], fun=job["fun"], fun_args=job["arg"])
     for key in ("user", "master_id"):
         if key in job:
@@ -159,15 +160,16 @@ def _one(
     job: Mapping[str, Any],
     blackouts: Sequence[Sequence[str]],
     progress: Progress | None,
+    own: bool,
 ) -> dict[str, Any]:
-    functions = loaders.modules
+    functions = loaders.modules if own else loaders.called
     name = job["fun"]
     ret: dict[str, Any] = {"success": False}
     if name not in functions:
         ret.update(**{"return": _missing(loaders, name)}, retcode=1, out="nested")
         return ret
     try:
-        value = call(loaders, job, name, job["arg"], blackouts)
+        value = call(loaders, job, name, job["arg"], blackouts, own)
         if isinstance(value, types.GeneratorType):
             value = _collect(value, progress)
         ret["return"] = value
@@ -233,9 +235,12 @@ def call(
     name: str,
     args: Iterable[Any],
     blackouts: Sequence[Sequence[str]] = (),
+    own: bool = False,
 ) -> Any:
     """
     Call one function through the job's executors, with a fresh C{__context__["retcode"]}.
+
+    @param own: see L{execute}.
 
     @raises SaltInvocationError: a blackout, a wrong executor, or invalid keywords.
     """
@@ -245,7 +250,7 @@ def call(
                 "Minion in blackout mode. Set 'minion_blackout' to False in pillar or grains to "
                 "resume operations. Only saltutil.refresh_pillar allowed in blackout mode."
             )
-    functions = loaders.modules
+    functions = loaders.modules if own else loaders.called
     if name not in functions:
         raise SaltInvocationError(functions.missing_fun_string(name))
     function = functions[name]
@@ -266,9 +271,9 @@ def call(
         executors = [*executors[:-1], "sudo"]
     with answering(name):
         for executor in executors:
-            own = _EXECUTORS.get(executor)
-            if own is not None and not _is_replaced(loaders, executor):
-                value = own(loaders, job, function, positional, keywords)
+            ours = _EXECUTORS.get(executor)
+            if ours is not None and not _is_replaced(loaders, executor):
+                value = ours(loaders, job, function, positional, keywords)
             else:
                 full = f"{executor}.execute"
                 if full not in loaders["executors"]:
@@ -382,11 +387,11 @@ def _retcode(loaders: Loaders, value: Any) -> int:
 
 def _missing(loaders: Loaders, name: str) -> Any:
     """What to say about a function that is not there: why, with the docs of those like it."""
-    functions = loaders.modules
+    functions = loaders.called
     # All that may be the module were executed to look for it; nobody else's is for this
-    alike = sorted(each for each in LoadedFunctions(functions) if fnmatch(each, f"{name}*"))
-    if alike and "sys.doc" in functions:
-        docs = functions["sys.doc"](*alike)
+    alike = sorted(each for each in functions.loaded_names() if fnmatch(each, f"{name}*"))
+    if alike and "sys.doc" in loaders.modules:
+        docs = loaders.modules["sys.doc"](*alike)
         if docs:
             docs[name] = functions.missing_fun_string(name)
             return docs

@@ -33,6 +33,7 @@ import types
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from saltwisted.worker.called import Called
 from saltwisted.worker.process.asbefore import begins as noted
 from saltwisted.worker.process.beside import replaced, take_beside
 from saltwisted.worker.process.catalogue import Catalogue
@@ -160,8 +161,13 @@ class Loaders:
 
     @property
     def modules(self) -> Loader:
-        """C{__salt__}."""
+        """C{__salt__}: all of them."""
         return self["modules"]
+
+    @property
+    def called(self) -> Loader | Called:
+        """Those of C{modules} that a person or a site may call by name (C{whitelist_modules})."""
+        return self["modules"].called
 
     @property
     def states(self) -> Loader:
@@ -256,6 +262,8 @@ class _Pack(dict[str, Any]):
             value = loaders.pillar
         elif key in ("__fileclient__", "__file_client__"):
             value = loaders._fileclient()
+        elif key == "__wire_salt__":
+            value = loaders.called
         else:
             for kind, name in SELF.items():
                 if name == key:
@@ -279,6 +287,7 @@ class Loader(LateFunctions):
     Also C{loader.module.function}, C{in}, iteration (which loads everything) and C{get}. Functions
     may be requested from any thread; only one thread may change the loader.
 
+    @ivar called: those of its functions that a person or a site may call by name.
     @ivar executed: the module objects that ran so far.
     @ivar loaded_modules: names under which functions were found.
     @ivar missing_modules: name to the reason why a module is missing.
@@ -309,17 +318,25 @@ class Loader(LateFunctions):
         self._beside = loaders.beside.get(kind)
         own = self._beside is None
         self._catalogue = Catalogue(self.spec, loaders.opts, disabled, stock, prepare, own)
-        allowed = "whitelist_modules" if kind == "modules" else ""
-        self.whitelist = frozenset(loaders.opts.get(allowed) or ())
+        # A file of states names states alone, so the whole kind is bound; for modules, see called
+        allowed = loaders.opts.get("whitelist_state_modules") if kind == "states" else ()
+        self.whitelist = frozenset(allowed or ())
+        names = loaders.opts.get("whitelist_modules") if kind == "modules" else ()
+        self.called: Loader | Called = Called(self, frozenset(names)) if names else self
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or "loaded_modules" not in self.__dict__:
             raise AttributeError(name)
+        found = self.find_module(name)
+        if found is None:
+            raise AttributeError(name)
+        return found
+
+    def find_module(self, name: str) -> LoadedModule | None:
+        """The functions of a module, as attributes; C{None}: there is none of this name."""
         if name not in self.loaded_modules:
             self._find(name, None)
-        if name in self.loaded_modules:
-            return LoadedModule(self, name)
-        raise AttributeError(name)
+        return LoadedModule(self, name) if name in self.loaded_modules else None
 
     def __repr__(self) -> str:
         return f"<Loader {self.kind}>"
@@ -334,6 +351,10 @@ class Loader(LateFunctions):
         raise TypeError("a loader belongs to its process")
 
     # -- what Salt's loader offers besides ------------------------------------
+
+    def loaded_names(self) -> list[str]:
+        """The names of the functions that are loaded already."""
+        return list(LoadedFunctions(self))
 
     def missing_fun_string(self, function_name: str) -> str:
         """Why a function is not there, in stock's words."""
@@ -366,6 +387,10 @@ class Loader(LateFunctions):
     def files_of(self, module: str) -> list[str]:
         """The paths of the files of this name."""
         return [file.path for file in self._catalogue.by_name().get(module, ())]
+
+    def is_claimed(self, module: str, file: str) -> bool:
+        """Whether a file, by its name without suffix, says that it is this module."""
+        return any(each.name == file for each in self._catalogue.candidates(module))
 
     def clear(self) -> None:
         """Forget all functions; the directories are read again at the next question."""
@@ -558,7 +583,7 @@ class Loader(LateFunctions):
         for name, value in list(dict.items(self.pack)):
             if name not in ("__grains__", "__pillar__"):
                 space[name] = value
-        for name in (*SELF.values(), "__fileclient__", "__file_client__"):
+        for name in (*SELF.values(), "__fileclient__", "__file_client__", "__wire_salt__"):
             space[name] = self.pack[name]
         if isinstance(own_opts, dict) and own_opts and own_opts is not self.opts:
             space["__opts__"] = {**self.opts, **own_opts}

@@ -250,6 +250,7 @@ def run_job(payload: Mapping[str, Any], client: ControlClient, facts: Facts) -> 
         - C{socket}: where the daemon after this one will listen,
         - C{blackouts}: see L{execute},
         - C{private}: the return goes to the daemon as a value, and not to the disk,
+        - C{own}: whether the job is the daemon's own (L{execute}); the default is C{private},
         - C{listed}: whether there is a process file; the default is that there is one unless
           C{private},
         - C{return_jid}: the return's own jid (C{req}: the master shall make one; C{""}: no
@@ -267,6 +268,7 @@ def run_job(payload: Mapping[str, Any], client: ControlClient, facts: Facts) -> 
     loaders = job_loaders(client, facts)
     opts = loaders.opts
     private = bool(payload.get("private"))
+    own = bool(payload.get("own", private))
     proc = None
     if payload.get("listed", not private):
         proc = listed(opts["cachedir"], job)
@@ -279,7 +281,9 @@ def run_job(payload: Mapping[str, Any], client: ControlClient, facts: Facts) -> 
     blackouts = payload.get("blackouts", ())
     before = asbefore.AsBefore()
     with unlogged_job(job):
-        ret = guarded(lambda: execute(loaders, job, blackouts=blackouts, progress=progress), job)
+        ret = guarded(
+            lambda: execute(loaders, job, blackouts=blackouts, progress=progress, own=own), job
+        )
     before.put_back()
     # Before any disk or returner has it; what the daemon asks for itself has no mark
     ret = dict(told(ret))

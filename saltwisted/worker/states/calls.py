@@ -284,7 +284,7 @@ class StateCalls:
             return refused
         if not low.get("__prereq__") and low.get("parallel"):
             return self._parallel.start(low, full, args, keywords)
-        fill_slots(self.functions, args, keywords)
+        fill_slots(self.loaders.called, args, keywords)
         with _umask(low.get("__umask__")):
             return self.states[full](*args, **keywords)
 
@@ -339,7 +339,12 @@ class StateCalls:
 
     @contextmanager
     def _provider(self, low: Chunk) -> Iterator[None]:
-        """C{provider}: execution modules under other names while one state runs."""
+        """
+        C{provider}: execution modules under other names while one state runs.
+
+        @raises SaltInvocationError: C{whitelist_modules} allows the name, and the module is none
+            that has it of its own; it would be a way to all others.
+        """
         given = low.get("provider")
         if not given:
             yield
@@ -347,6 +352,12 @@ class StateCalls:
         pairs: dict[str, Any] = {}
         for one in [{low["state"]: given}] if isinstance(given, str) else as_list(given):
             pairs.update(one)
+        if self.loaders.called is not self.functions:
+            for name, source in pairs.items():
+                if not self.functions.is_claimed(str(name), str(source)):
+                    raise SaltInvocationError(
+                        f"whitelist_modules does not allow '{source}' to provide '{name}'"
+                    )
         before = self.opts.get("providers")
         self.opts["providers"] = {**(before or {}), **pairs}
         self.functions.clear()

@@ -210,18 +210,17 @@ class HighState:
         """Renders with the grains and pillar as they are now."""
         loaders = self.loaders
         if self._renderer is None:
-            functions = loaders.modules
 
             def find(path: str, saltenv: str) -> str | None:
                 return self.client.cache_file(create_url(path), saltenv) or None
 
             self._renderer = Renderer(
-                LocalHost(find, self.opts, lambda: functions, loaders.adopt_salt),
+                LocalHost(find, self.opts, lambda: loaders.modules, loaders.adopt_salt),
                 RenderSettings.of(self.opts),
                 opts=self.opts,
                 grains=loaders.grains,
                 pillar=loaders.pillar,
-                functions=functions,
+                functions=loaders.called,
                 proxied=True,
                 custom=partial(written_renderer, loaders),
             )

@@ -88,7 +88,7 @@ class ParallelCalls:
     """
 
     def __init__(self, loaders: Loaders, invocation: str) -> None:
-        self._functions = loaders.modules
+        self._functions = loaders.called
         self._states = loaders.states
         self._opts = loaders.opts
         self._invocation = invocation
