@@ -1232,3 +1232,10 @@ class MinionConfig(CommonOptions):
 
 SECRETS = MasterConfig.secret | MinionConfig.secret | {"auth.ldap.bindpw", "sharedsecret", "token"}
 """Every option whose value nobody is shown; the last three have no attribute."""
+SECRET_WITHIN = frozenset(("webhook_signatures", "headers", "header_dict", "header_list"))
+"""
+What is secret as a whole below an option, though its name does not say so: of hooks what signs them
+(C{rest_twisted}), and headers of requests (C{tracing}, C{metrics}, external pillars).
+"""
+OF_SALT = frozenset(("rest_tornado", "rest_wsgi", "git_pillar_remotes", "roster_defaults"))
+"""Options of Salt's own master that have no attribute here, and are no data of a site's modules."""

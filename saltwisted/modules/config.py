@@ -2,7 +2,8 @@
 Read options of the minion, with grains and pillar as further places to look.
 
 C{config.get} is what SLS trees use: options, then grains, then pillar, then the master's
-options (there with C{pillar_opts}), then Salt's defaults for modules.
+options (there with C{pillar_opts}), then Salt's defaults for modules. A person who asks sees
+stars in place of secrets among the options (see L{saltwisted.worker.masking}).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 from saltwisted.domain.targeting.traverse import traverse
 from saltwisted.modules import _data, _files, _sdb
+from saltwisted.worker.masking import shown_options
 
 log = logging.getLogger(__name__)
 
@@ -112,6 +114,12 @@ def _master_opts() -> Any:
     return found if isinstance(found, dict) else {}
 
 
+def _of(place: Any, name: str) -> Any:
+    """A value of one of the places; of the options, as the caller may see it."""
+    value = place[name]
+    return shown_options({name: value})[name] if place is __opts__ else value
+
+
 def option(
     value: str,
     default: Any = None,
@@ -143,7 +151,9 @@ def option(
             (omit_opts, __opts__),
         ):
             if not omit:
-                found.update({name: place[name] for name in fnmatch.filter(place, value)})
+                names = fnmatch.filter(place, value)
+                here = {name: place[name] for name in names}
+                found.update(shown_options(here) if place is __opts__ else here)
         return found or ({} if default is None else default)
     for omit, place in (
         (omit_opts, __opts__),
@@ -151,7 +161,7 @@ def option(
         (omit_pillar, __pillar__),
     ):
         if not omit and value in place:
-            return place[value]
+            return _of(place, value)
     if not omit_master and value in _master_opts():
         return _master_opts()[value]
     if value in DEFAULTS:
@@ -184,7 +194,7 @@ def merge(
     ):
         if omit or value not in place:
             continue
-        here = place[value]
+        here = _of(place, value)
         if result is None:
             result = here
             if isinstance(result, str):
@@ -229,7 +239,7 @@ def get(
         ):
             if omit:
                 continue
-            found = traverse(place, key, _ABSENT, delimiter)
+            found = traverse(_shown(place, key, delimiter), key, _ABSENT, delimiter)
             if found is not _ABSENT:
                 return _from_sdb(found)
         return default
@@ -239,9 +249,18 @@ def get(
     lists = bool(__opts__.get("pillar_merge_lists", False))
     joined: Any = dict(DEFAULTS)
     for place in (_master_opts(), __pillar__, __grains__, __opts__):
-        joined = _data.merge(joined, dict(place), merge, lists)
+        joined = _data.merge(joined, dict(_shown(place, key, delimiter)), merge, lists)
     found = traverse(joined, key, _ABSENT, delimiter)
     return default if found is _ABSENT else _from_sdb(found)
+
+
+def _shown(place: Any, key: Any, delimiter: str) -> Any:
+    """One of the places, with the option in it that a key begins with as the caller may see it."""
+    first = str(key).split(delimiter)[0]
+    if place is not __opts__ or first not in place:
+        return place
+    seen = _of(place, first)
+    return place if seen is place[first] else {first: seen}
 
 
 def _from_sdb(value: Any) -> Any:
@@ -261,7 +280,7 @@ def dot_vals(value: str) -> dict[str, Any]:
     prefix = f"{value}."
     found = {}
     for place in (_master_opts(), __opts__):
-        found.update({key: item for key, item in place.items() if key.startswith(prefix)})
+        found.update({key: _of(place, key) for key in place if key.startswith(prefix)})
     return found
 
 
@@ -284,4 +303,4 @@ def items() -> Any:
 
         salt '*' config.items
     """
-    return __opts__
+    return shown_options(__opts__)

@@ -15,6 +15,7 @@ from saltwisted.config.compat import COMPAT_VERSION_TEXT
 from saltwisted.modules import _data
 from saltwisted.worker import exceptions
 from saltwisted.worker.called import called
+from saltwisted.worker.masking import shown_options
 
 log = logging.getLogger(__name__)
 
@@ -142,7 +143,7 @@ def get_opts() -> Any:
 
         salt '*' test.get_opts
     """
-    return __opts__
+    return shown_options(__opts__)
 
 
 def opts_pkg() -> dict[str, Any]:
@@ -153,7 +154,7 @@ def opts_pkg() -> dict[str, Any]:
 
         salt '*' test.opts_pkg
     """
-    package = dict(__opts__)
+    package = dict(shown_options(__opts__))
     package["grains"] = dict(__grains__)
     return package
 

@@ -1,11 +1,12 @@
 """
-When a pillar value may be shown.
+When a pillar value, or a secret among the options, may be shown.
 
 Since Salt 3008 the C{pillar} functions answer a person with stars in place of every value; only
 what is empty, zero, C{False} or C{None} is shown. What a person requests is one function of a job,
 and L{answering} says that it is called now. The same holds for a function whose answer another
 function stores or shows: the mine's, and that of C{module.run}. All other callers (modules,
-templates, pillars) work with the value, and get it.
+templates, pillars) work with the value, and get it. So it is with options that are secret, and the
+functions that answer with options.
 
 A state with C{no_log: True} shows nothing of its arguments: not in its result, wherever that is
 made, nor in its name, which is often a command, nor in what is stored of its run.
@@ -22,6 +23,8 @@ from saltwisted.domain.secrecy import hide, redact
 
 _asked: ContextVar[str] = ContextVar("asked", default="")
 """The module of the function whose answer is shown; C{""}: modules and templates call."""
+_OF_OPTIONS = ("config", "test")
+"""Modules whose functions answer with options, or with what a function of others answers."""
 
 
 @contextmanager
@@ -48,6 +51,22 @@ def shown(value: Any, unmask: bool | None = None) -> Any:
     """What the caller gets to see; C{unmask} of C{None} means by the place of the call."""
     plain = _asked.get() != "pillar" if unmask is None else unmask
     return value if plain else redact(value)
+
+
+def shown_options(opts: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the caller gets to see of options, among which may be the grains and the pillar."""
+    if _asked.get() not in _OF_OPTIONS:
+        return opts
+    from saltwisted.config.secrets import shown_value  # only people need it
+
+    return {
+        name: redact(opts[name])
+        if name == "pillar"
+        else opts[name]
+        if name == "grains"
+        else shown_value(name, opts[name])
+        for name in opts
+    }
 
 
 def masked(low: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:

@@ -103,7 +103,10 @@ class Compilation:
         if self.settings.opts is not None:
             self.settings = evolve(
                 self.settings,
-                opts=without_own({k: v for k, v in self.settings.opts.items() if k != FETCHED}),
+                opts=without_own(
+                    {k: v for k, v in self.settings.opts.items() if k != FETCHED},
+                    worker.shown_opts,
+                ),
             )
         self.opts = opts
         self.pillar: Mapping[str, Any] = {}
@@ -136,14 +139,14 @@ class Compilation:
             request.get("seed"),
         )
 
-    def _written(self, name: str, instead: bool) -> Any:
-        """A renderer of the site's own. It may look at anything: the pillar is not kept."""
-        if instead and not self._worker.renderers.is_of_site(name):
     def _functions(self) -> Any:
         """What templates call; modules are loaded for the first that calls one."""
         self._loaders = self._worker.loaders(self)
         return self._loaders.called
 
+    def _written(self, name: str, instead: bool) -> Any:
+        """A renderer of the site's own. It may look at anything: the pillar is not kept."""
+        if instead and not self._worker.renderers.is_of_site(name):
             return None
         found = self._worker.loaders(self)["renderers"].get(f"{name}.render")
         if found is not None:
@@ -277,6 +280,8 @@ class PillarWorker:
         self.cache = RenderCache()
         self.render_settings = RenderSettings.of(opts)
         self._loaders: dict[Any, Loaders] = {}
+        # By name the value of an option, and as minions may see it
+        self.shown_opts: dict[str, tuple[Any, Any]] = {}
         # Which there are is asked by each pillar; most need no loader for that
         self.renderers = Catalogue(
             KINDS["renderers"], self.opts, frozenset(), False, adopt_salt, with_own=False
