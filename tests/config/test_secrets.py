@@ -152,6 +152,23 @@ class ShownTests(SynchronousTestCase):
         self.assertEqual(shown_text("https://bob@host/x"), "https://bob@host/x")
         self.assertEqual(shown_text("x http://a:b@h:80/"), f"x http://a:({PLACEHOLDER})@h:80/")
         self.assertNotIn("ghp_", shown_text("https://ghp_0123456789abcdef0123@github.com/a"))
+        self.assertEqual(shown_text("https://a:b@c@h/x@y"), f"https://a:({PLACEHOLDER})@h/x@y")
+        self.assertEqual(
+            shown_text("https://h/x?private_token=b&page=2"),
+            f"https://h/x?private_token=({PLACEHOLDER})&page=2",
+        )
+
+    def test_commands(self) -> None:
+        """Of a command goes what it is given as a secret, by an option or in its environment."""
+        for text, seen in (
+            ("get --db-password b x", "get --db-password (*) x"),
+            ("get --token=b --page=2", "get --token=(*) --page=2"),
+            ("DB_PASSWORD=b get", "DB_PASSWORD=(*) get"),
+            ("curl -u a:b http://h", "curl -u a:(*) http://h"),
+            ("curl --user=a:b http://h", "curl --user=a:(*) http://h"),
+            ("get --pass-file=/x compass=3 -u a", "get --pass-file=/x compass=3 -u a"),
+        ):
+            self.assertEqual(shown_text(text), seen.replace("*", PLACEHOLDER))
 
 
 def holding(cls: type[Options]) -> Options:
