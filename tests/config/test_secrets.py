@@ -266,7 +266,8 @@ class DeclarationTests(SynchronousTestCase):
             self.assertEqual(sent["gitfs_remotes"][0], "seen")
         self.assertIn(CANARY, told(without_own({"mysql.pass": CANARY}, known)))
         # What changes meanwhile is looked at again
-        self.check(without_own({"ext_pillar": [{"x": {"password": CANARY}}]}, known))
+        changed = without_own({"ext_pillar": [{"x": {"password": CANARY, "b": 1}}]}, known)
+        self.assertEqual(changed, {"ext_pillar": [{"x": {"password": PLACEHOLDER, "b": 1}}]})
 
     def test_T_OPT_1_minion(self) -> None:
         """
