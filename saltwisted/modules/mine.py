@@ -11,6 +11,7 @@ import traceback
 from typing import Any
 
 from saltwisted.modules import _data
+from saltwisted.worker.called import called
 from saltwisted.worker.exceptions import SaltClientError, SaltInvocationError, SaltReqTimeoutError
 from saltwisted.worker.masking import answering
 from saltwisted.worker.process.called import called

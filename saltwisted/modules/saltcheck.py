@@ -17,7 +17,7 @@ from typing import Any
 from saltwisted.modules._data import split_input
 from saltwisted.modules._saltcheck_asserts import APPLY, as_junit, is_sound, judged
 from saltwisted.modules._saltcheck_files import TestFiles
-from saltwisted.worker.process.called import called
+from saltwisted.worker.called import called
 from saltwisted.worker.shares import shared
 
 log = logging.getLogger(__name__)

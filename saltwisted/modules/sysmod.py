@@ -15,7 +15,7 @@ from typing import Any
 
 from saltwisted.modules import _data
 from saltwisted.worker import templates
-from saltwisted.worker.process.called import called
+from saltwisted.worker.called import called
 
 __virtualname__ = "sys"
 __proxyenabled__ = ["*"]

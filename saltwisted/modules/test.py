@@ -14,8 +14,8 @@ from typing import Any
 from saltwisted.config.compat import COMPAT_VERSION_TEXT
 from saltwisted.modules import _data
 from saltwisted.worker import exceptions
+from saltwisted.worker.called import called
 from saltwisted.worker.masking import shown_options
-from saltwisted.worker.process.called import called
 
 log = logging.getLogger(__name__)
 

@@ -12,6 +12,7 @@ import time
 from typing import Any
 
 from saltwisted.domain.jid import jid_at
+from saltwisted.worker.called import called
 from saltwisted.worker.exceptions import SaltInvocationError
 from saltwisted.worker.masking import answering
 from saltwisted.worker.process.call import argspec

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from saltwisted.worker.called import called
 from saltwisted.worker.exceptions import SaltRenderError
 from saltwisted.worker.process.called import called
 

@@ -11,7 +11,7 @@ import shutil
 import signal
 import stat
 import tempfile
-from typing import Any
+from typing import Any, ClassVar
 
 from twisted.internet import reactor
 from twisted.internet.task import deferLater
@@ -42,10 +42,11 @@ def configuration(base: str, **options: Any) -> Any:
     return load_from_disk("minion", base).minion
 
 
-class RoleTests(TestCase):
-    """One minion for each test."""
+class RoleCase(TestCase):
+    """One minion for each test, with these options."""
 
     timeout = 30
+    options: ClassVar[dict[str, Any]] = {}
 
     def setUp(self) -> None:
         """Build and start it, with the most careless umask there is."""
@@ -53,7 +54,7 @@ class RoleTests(TestCase):
         self.addCleanup(shutil.rmtree, self.base)
         old = os.umask(0)
         self.addCleanup(os.umask, old)
-        self.config = configuration(self.base)
+        self.config = configuration(self.base, **self.options)
         self.role = MinionRole(reactor, self.config)
         self.failed: list[BaseException] = []
         self.service = OrderedService(reactor, self.role.parts, self.failed.append)
@@ -79,6 +80,24 @@ class RoleTests(TestCase):
         while not (value := condition()):
             await deferLater(reactor, 0.01, lambda: None)
         return value
+
+
+class ListedTests(RoleCase):
+    """A minion that may be told to do nearly nothing."""
+
+    options: ClassVar[dict[str, Any]] = {"whitelist_modules": ["test"]}
+
+    @awaited
+    async def test_own_jobs(self) -> None:
+        """Its daemon collects its grains all the same."""
+        await self.start()
+        status = await self.ask("status")
+
+        self.assertGreater(status["grains"], 10)
+
+
+class RoleTests(RoleCase):
+    """One minion that may do everything."""
 
     @awaited
     async def test_life(self) -> None:

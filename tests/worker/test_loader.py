@@ -103,6 +103,7 @@ def _ways(functions: Any, module: str) -> dict[str, Callable[[], Any]]:
         "from the loaders in a file": lambda: file(f"{{{{ salt.called['{name}']() }}}}"),
         "rendered data": lambda: renderer(f"a: {{{{ salt['{name}']() }}}}", "jinja|yaml"),
         "the mine": mined,
+        "saltcheck": lambda: every["saltcheck.run_test"].__globals__["_answer"](name, [], {}),
         "test.try": lambda: functions["test.try"](name),
         "test.cross_test": lambda: functions["test.cross_test"](name),
         "saltutil.mmodule": lambda: functions["saltutil.mmodule"]("base", name),

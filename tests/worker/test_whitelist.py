@@ -15,10 +15,12 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.config.options import MinionConfig
+from saltwisted.worker.pillar.work import PillarWorker
 from saltwisted.worker.process.call import execute
 from saltwisted.worker.process.loader import Loaders
 from saltwisted.worker.process.localcall import run_call
 
+JID = "20260101000000000001"
 ALLOWED = ["test", "state", "config", "ourown"]
 ESCAPES = {
     "item": """
@@ -142,6 +144,8 @@ class WhitelistTests(SynchronousTestCase):
             bound = json.dumps(self.state(text, whitelist_modules=ALLOWED)["return"])
             self.assertNotIn(proof, bound, name)
             self.assertFalse(os.path.exists(f"{self.base}/out"), name)
+            if name == "module.run":
+                self.assertIn("Unavailable function: cmd.run.", bound)
             free = json.dumps(self.state(text)["return"])
             self.assertIn(proof, free, name)
 
@@ -158,6 +162,40 @@ class WhitelistTests(SynchronousTestCase):
             self.call("cmd.run", whitelist_modules=ALLOWED)["return"],
             "'cmd.run' is not available.",
         )
+
+    def test_T_ACL_3_several(self) -> None:
+        """T-ACL-3: nor as one of several functions of a job; and nobody is told of such ones."""
+        opts = {"id": "m1", "cachedir": self.base, "whitelist_modules": ["test", "sys"]}
+        loaders = Loaders(opts, grains={}, stock=False)
+        job = {"fun": ["test.ping", "cmd.run"], "arg": [[], ["echo escaped"]], "jid": JID}
+
+        ret = execute(loaders, job)
+
+        self.assertIs(ret["return"]["test.ping"], True)
+        self.assertIn("'cmd.run' is not available.", ret["return"]["cmd.run"])
+        self.assertEqual(ret["retcode"], {"test.ping": 0, "cmd.run": 1})
+        self.assertEqual(loaders.called["sys.list_modules"](), ["sys", "test"])
+        self.assertEqual(loaders.called["sys.doc"]("cmd.run"), {})
+        self.assertEqual(loaders.called["sys.argspec"]("cmd.run"), {})
+        self.assertEqual(loaders.called["sys.list_functions"]("cmd"), [])
+
+    def test_T_ACL_3_pillar(self) -> None:
+        """T-ACL-3: nor does a template of a pillar that this minion compiles for itself."""
+        self.write("pillar/top.sls", "base: {'*': [it]}\n")
+        self.write("pillar/it.sls", "a: {{ salt['cmd.run']('echo escaped') }}\n")
+        config = MinionConfig(
+            id="m1",
+            file_client="local",
+            cachedir=f"{self.base}/cache",
+            pillar_roots={"base": [f"{self.base}/pillar"]},
+        )
+        found = []
+        for listed in ([], ["test"]):
+            opts = {**config.as_opts(), "whitelist_modules": listed}
+            found.append(PillarWorker(opts).value({"id": "m1", "grains": {}}))
+
+        self.assertEqual(found[0], {"a": "escaped"})
+        self.assertEqual(list(found[1]), ["_errors"])
 
     def test_states_work(self) -> None:
         """States do their work by any function, and so does a site's module that is allowed."""
@@ -182,7 +220,7 @@ class WhitelistTests(SynchronousTestCase):
         """A minion's own jobs (its grains) are not bound; those of others are."""
         opts = {"id": "m1", "cachedir": self.base, "whitelist_modules": ["test"]}
         loaders = Loaders(opts, grains={"os": "x"}, stock=False)
-        job = {"fun": "grains.items", "arg": [], "jid": "20260101000000000001"}
+        job = {"fun": "grains.items", "arg": [], "jid": JID}
 
         self.assertEqual(execute(loaders, job, own=True)["return"], {"os": "x"})
         refused = execute(loaders, job)

@@ -33,6 +33,7 @@ import types
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from saltwisted.worker.called import Called
 from saltwisted.worker.process.asbefore import begins as noted
 from saltwisted.worker.process.beside import replaced, take_beside
 from saltwisted.worker.process.called import Called
