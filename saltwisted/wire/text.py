@@ -18,7 +18,7 @@ __all__ = ["ESCAPE", "HALVES", "escaped", "has_halves", "is_text", "json_has_hal
 ESCAPE = "backslashreplace"
 """The error handler of Python's codecs that writes a half as text: C{\\ud800}."""
 
-HALVES = "text with half a character (a lone surrogate) cannot be sent"
+HALVES = "text that is no UTF-8 (half a character, a lone surrogate)"
 """What is said of it, at each door."""
 
 

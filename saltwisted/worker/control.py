@@ -219,7 +219,7 @@ class ControlClient:
             body: bytes = pack(message, use_bin_type=True, default=_plain)
         except UnicodeEncodeError:
             if self.path is not None:
-                raise RemoteError("SaltInvocationError", HALVES) from None
+                raise RemoteError("SaltInvocationError", f"an argument has {HALVES}") from None
             body = pack(message, use_bin_type=True, default=_plain, unicode_errors=ESCAPE)
         return body
 

@@ -116,6 +116,21 @@ class FetchTests(FetchTestCase):
         wanted = {f"refs/remotes/origin/{name}": second for name in (*names, "master")}
         self.assertEqual(refs, {**wanted, "refs/tags/v1": self.first})
 
+    def test_T_TEXT_1_names(self) -> None:
+        """
+        T-TEXT-1: a branch whose name is no UTF-8, which anybody can push, is left out: the others
+        are brought up to date, and the next fetch finds nothing new.
+        """
+        source, bad = os.fsencode(self.path("source")), b"refs/heads/bad\xff"
+        words = [b"git", b"-C", source, b"update-ref", bad, self.first.encode()]
+        subprocess.run(words, check=True)
+        first = self.fetch()
+        self.assertEqual(self.refs(), {MASTER: self.first})
+        second = self.repo.commit({"top.sls": b"2"})
+
+        self.assertEqual(self.refs(), {MASTER: second})
+        self.assertIn("refs", first["state"])
+
     def test_many_branches(self) -> None:
         """With 500 branches a fetch starts as many processes as with one (pains-next 3.8)."""
         started: list[Any] = []

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from saltwisted.domain.git.refspecs import is_narrow, tracked
+from saltwisted.wire.text import is_text
 from saltwisted.worker.git import program
 
 MOST_TOLD = 32 * 1024 * 1024
@@ -55,7 +56,9 @@ def after_fetch(said: bytes, refspecs: Iterable[str]) -> dict[str, str] | None:
     told = {}
     for line in said.decode(errors="surrogateescape").splitlines():
         oid, _, ref = line.partition("\t")
-        told[ref] = oid
+        # As a fetch leaves it out
+        if is_text(ref):
+            told[ref] = oid
     return tracked(told, refspecs)
 
 

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgpack
 
+from saltwisted.wire.text import is_text
 from saltwisted.worker.git import news, program
 from saltwisted.worker.git.program import GitError
 
@@ -477,7 +478,10 @@ class Fetch:
                 raise GitError(f"the remote sent more than {most >> 20} MiB in one fetch") from None
             raise GitError(explain(error.text, request)) from None
         found = packed_refs(quarantine)
-        refs = {ref: oid for ref, oid in found.items() if not ref.startswith(KEPT_REFS)}
+        # A name that is no UTF-8 can be no environment, and must not keep the others away
+        refs = {
+            ref: oid for ref, oid in found.items() if not ref.startswith(KEPT_REFS) and is_text(ref)
+        }
         bound(refs)
         return refs
 
