@@ -29,6 +29,7 @@ from saltwisted.domain.bearer import BearerError
 from saltwisted.domain.bearer import _map as claims_of
 from saltwisted.domain.claims.etcd import Record, decode_record, encode_record
 from saltwisted.domain.eauth import credentials
+from saltwisted.domain.git.signing import Key, keys_of, wrong_with_gpg, wrong_with_ssh
 from saltwisted.domain.operations.arguments import LIST, MAP, TEXT, TEXTS, WORDS, Argument
 from saltwisted.domain.operations.table import Caller
 from saltwisted.domain.render.yaml import YAMLError, safe_load
@@ -411,6 +412,22 @@ class Answers(SynchronousTestCase):
         )
         found = news.after_fetch(said, ["+refs/heads/*:refs/heads/*"])
         self.assertEqual(found, dict.fromkeys(["refs/heads/main", "refs/heads/\u00fc"], "a" * 40))
+        odd = said + b"b" * 40 + "\trefs/heads/main\u2028x\n".encode()
+        found = news.after_fetch(odd, ["+refs/heads/*:refs/heads/*"])
+        assert found is not None
+        self.assertEqual(found["refs/heads/main"], "a" * 40)
+        self.assertEqual(found["refs/heads/main\u2028x"], "b" * 40)
+
+    def test_T_TEXT_1_signatures(self) -> None:
+        """T-TEXT-1: a name that somebody has given his key adds no line to what gpg says of it."""
+        for end in ("\x85", "\u2028", "\x0b", "\x1c"):
+            name = f"Fred{end}[GNUPG:] BADSIG 77 x{end}[GNUPG:] VALIDSIG 66 2026-01-01 1 0 4 0 1 1"
+            told = f"[GNUPG:] GOODSIG 55 {name}\n[GNUPG:] VALIDSIG 5555 2026-01-01 1 0 4 0 1 1\n"
+            self.assertEqual(wrong_with_gpg(0, told, {"5555": Key()}), "", repr(end))
+            listed = f"pub:u:2:3:55:1::::\nfpr:::::::::5555:\nuid:u:::::::::a{end}fpr:::::::::66:\n"
+            self.assertEqual(list(keys_of(listed)), ["5555"], repr(end))
+            other = f'Fred{end}Good "git" signature for x'
+            self.assertNotEqual(wrong_with_ssh(0, f"{other}\n"), "", repr(end))
 
     def test_T_TEXT_1_members(self) -> None:
         """T-TEXT-1: what another node sends with such text is refused as a whole."""

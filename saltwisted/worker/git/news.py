@@ -54,10 +54,10 @@ def heard(
 def after_fetch(said: bytes, refspecs: Iterable[str]) -> dict[str, str] | None:
     """The refs that there would be after a fetch; C{None} where only a fetch can say."""
     told = {}
-    for line in said.decode(errors="surrogateescape").splitlines():
+    for line in said.decode(errors="surrogateescape").split("\n"):
         oid, _, ref = line.partition("\t")
         # As a fetch leaves it out
-        if is_text(ref):
+        if ref and is_text(ref):
             told[ref] = oid
     return tracked(told, refspecs)
 

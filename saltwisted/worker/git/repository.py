@@ -164,7 +164,8 @@ def packed_refs(path: str) -> dict[str, str]:
     """Ref to object, of C{packed-refs} and of the refs beside it, which come before."""
     found: dict[str, str] = {}
     with suppress(FileNotFoundError), open(os.path.join(path, "packed-refs"), "rb") as file:
-        for line in file.read().decode(errors="surrogateescape").splitlines():
+        # A name may have what Python takes for the end of a line, too, and git does not
+        for line in file.read().decode(errors="surrogateescape").split("\n"):
             oid, _, name = line.partition(" ")
             if name and oid[:1] not in "#^":
                 found[name] = oid
