@@ -593,7 +593,8 @@ class MasterConfig(CommonOptions):
     rest_timeout: float = 300
     #: Which minions may run which runners.
     peer_run: dict[str, Any] = {}
-    #: Which minions may fire which event tags of their own; empty: all minions, any tag.
+    #: Which minions may fire which event tags of their own; empty: all minions, any tag. Tags below
+    #: salt/ that stock's minions do not fire need a rule that begins with salt/.
     minion_events: dict[str, Any] = {}
     #: Which minions may read which functions of the mine.
     mine_get: dict[str, Any] = {}

@@ -509,20 +509,29 @@ def special_allows(
     return False
 
 
-def minion_may_say(acl: Mapping[str, Any] | None, minion_id: str, tag: Any) -> bool:
+def minion_may_say(
+    acl: Mapping[str, Any] | None, minion_id: str, tag: Any, below: str = ""
+) -> bool:
     """
     Whether C{minion_events} lets a minion fire this tag, which is none of Salt's own. Its names
     mean minions as those of C{publisher_acl} mean users; without it every minion may.
+
+    @param below: how a rule has to begin to count; then every minion needs one.
     """
     if not acl:
-        return True
+        return not below
     return isinstance(tag, str) and any(
         fnmatchcase(tag, pattern)
         for name, tags in acl.items()
         if expr_match(minion_id, str(name))
-        for pattern in _listed(tags)
-        if isinstance(pattern, str)
+        for pattern in minion_rules(tags)
+        if pattern.startswith(below)
     )
+
+
+def minion_rules(tags: Any) -> list[str]:
+    """The globs of one name of C{minion_events}."""
+    return [each for each in _listed(tags) if isinstance(each, str)]
 
 
 def peer_rules(peer: Mapping[str, Any] | None, minion_id: str) -> list[Any]:

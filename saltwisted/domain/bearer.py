@@ -23,6 +23,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 
+from saltwisted.wire.text import json_has_halves
+
 FRESH, AGAIN, STALE = 600.0, 30.0, 86400.0
 """
 Seconds after which keys are fetched again; for which they are not though a key is missing; and for
@@ -331,7 +333,7 @@ def _map(data: bytes) -> dict[str, Any]:
         found = json.loads(data)
     except (ValueError, RecursionError):
         raise BearerError("it is no signed token") from None
-    if not isinstance(found, dict):
+    if not isinstance(found, dict) or json_has_halves(data, found):
         raise BearerError("it is no signed token")
     return found
 

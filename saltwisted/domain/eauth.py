@@ -22,6 +22,7 @@ from attrs import field, frozen
 
 from saltwisted.domain.who import Who
 from saltwisted.interfaces import Entropy
+from saltwisted.wire.text import is_text
 
 NAME_LENGTH = 256
 PASSWORD_LENGTH = 4096
@@ -185,6 +186,9 @@ def credentials(given: Mapping[str, Any]) -> Credentials | None:
     if not 0 < len(username) <= NAME_LENGTH or len(password) > longest:
         return None
     if any(ord(letter) < 32 for letter in username) or "\0" in password:
+        return None
+    if not is_text(username) or not is_text(password):
+        # It could be neither asked about nor written down
         return None
     return Credentials(eauth=eauth, username=username, password=password)
 

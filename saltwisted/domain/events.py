@@ -1,66 +1,137 @@
 """
 Event tags: how they are built, and which a minion may fire on its master.
 
-Tags are words between slashes, C{salt/job/<jid>/ret/<id>}. The rule for minions (T-EVT-1) refuses
-tags in the name of a master, a job or another minion, and allows everything else, because sites
-fire tags of their own for their reactors.
+Tags are words between slashes, C{salt/job/<jid>/ret/<id>}. Below C{salt/} a minion fires what
+stock's minions fire, about itself, and nothing else (T-EVT-1, T-EVT-4): the rest of these tags are
+words of a master, and start reactions that nobody but a master should start. C{minion_events} may
+open more of them (L{saltwisted.domain.minionevents}), but never those in the name of a master, a
+job or another minion. Elsewhere a minion fires what its site makes up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from fnmatch import translate
+from enum import Enum
+from fnmatch import fnmatchcase, translate
 from re import compile as compile_pattern
 from typing import Any
+
+from saltwisted.wire.text import is_text
 
 TRIMMED = "VALUE_TRIMMED"
 """What Salt puts in the place of a value that makes an event too large."""
 
 _MASTERS = (
-    "salt/job/*/publish",
-    "salt/job/*/new",
-    "salt/job/*/return",
     "salt/auth",
-    "salt/key*",
+    "salt/auth/*",
+    "salt/batch/*",
     "salt/cloud/*",
-    "salt/run/*",
     "salt/cluster/*",
-    "salt/wheel/*",
+    "salt/key*",
     "salt/presence/*",
+    "salt/reactors/*",
+    "salt/roots/*",
+    "salt/run/*",
+    "salt/scheduler/*",
+    "salt/wheel/*",
     "cluster/*",
     "saltwisted/*",
 )
+"""Tags in which a master speaks of itself; nothing lets a minion fire them."""
 _FORBIDDEN = compile_pattern("|".join(translate(pattern) for pattern in _MASTERS))
-_JOB_WORDS = frozenset(("ret", "prog", "start", "sub"))
-_ABOUT = {("salt", "minion"): 2, ("salt", "beacon"): 2, ("salt", "state_result"): 3}
-_ABOUT |= {("minion", "refresh"): 2, ("resource", "refresh"): 2}
+_ABOUT = {
+    ("salt", "minion"): 2,
+    ("salt", "beacon"): 2,
+    ("salt", "state_result"): 3,
+    ("salt", "job"): 4,
+    ("minion", "refresh"): 2,
+    ("resource", "refresh"): 2,
+}
 """The first two words of tags about one minion, to the place of its id."""
-_JUDGED = ("salt/", "cluster/", "saltwisted/", "minion/", "resource/")
+_OF_A_JOB = frozenset(("prog", "ret", "start", "sub"))
+"""
+What is said about a minion's part of a job: its start and its progress by the minion, the others by
+the master after a return, which is the minion's word as well.
+"""
+_ENGINES = ("salt/engines/", "salt/engine/")
+"""
+Where stock's engines fire what comes from outside, on minions too: C{hook}, C{slack}, C{ircbot},
+C{docker_events}, C{libvirt_events}; C{sqs} and C{redis_sentinel} leave out the C{s}.
+"""
+_OTHERS = frozenset(("salt/deltaproxy/start",))
+_SALT = "salt/"
+_JUDGED = (_SALT, "cluster/", "saltwisted/", "minion/", "resource/")
 MAX_TAG = 4096
 """Characters of a tag."""
 
 
-def minion_may_fire(minion_id: str, tag: object) -> bool:
+class Standing(Enum):
     """
-    Whether a minion may fire this tag, alone or in a list.
+    How a tag stands to the minion that fires it.
 
-    Refused: what Salt refuses in lists; in addition the tags of sign-in, keys, wheel,
-    presence and cluster; tags of jobs, state results, refreshes, minions and beacons that name
-    another minion; and what cannot be a tag (the packed form of events ends it at two newlines).
+    @cvar FREE: the minion may fire it, unless C{minion_events} names others.
+    @cvar CLOSED: the minion may fire it if C{minion_events} opens it.
+    @cvar NEVER: no option lets the minion fire it.
+    """
+
+    FREE = "free"
+    CLOSED = "closed"
+    NEVER = "never"
+
+
+def standing(minion_id: str, tag: object) -> Standing:
+    """
+    Whether a minion may fire this tag, alone or in a list, in one of three words.
+
+    Never: what names a master, a job or another minion, and what cannot be a tag (the packed form
+    of events ends it at two newlines, and UTF-8 has no halves of characters).
     """
     if not isinstance(tag, str) or not tag or len(tag) > MAX_TAG or "\n\n" in tag:
-        return False
+        return Standing.NEVER
+    if not tag.isascii() and not is_text(tag):
+        return Standing.NEVER
     if not tag.startswith(_JUDGED):
-        return True
+        return Standing.FREE
     if _FORBIDDEN.match(tag) is not None:
-        return False
-    words = tag.split("/")
+        return Standing.NEVER
+    words = tag.split("/", 5)
     place = _ABOUT.get((words[0], words[1]))
-    if place is not None:
-        return len(words) <= place or words[place] == minion_id
-    if words[:2] == ["salt", "job"] and len(words) > 3 and words[3] in _JOB_WORDS:
-        return len(words) > 4 and words[4] == minion_id
-    return True
+    if place is None:
+        free = words[0] != "salt" or tag.startswith(_ENGINES) or tag in _OTHERS
+        return Standing.FREE if free else Standing.CLOSED
+    if words[:2] == ["salt", "job"] and (len(words) <= place or words[3] not in _OF_A_JOB):
+        return Standing.NEVER
+    if words[0] != "salt" and len(words) <= place:
+        return Standing.FREE
+    return Standing.FREE if len(words) > place and words[place] == minion_id else Standing.NEVER
+
+
+def minion_may_fire(minion_id: str, tag: object) -> bool:
+    """Whether a minion may fire this tag where C{minion_events} says nothing."""
+    return standing(minion_id, tag) is Standing.FREE
+
+
+_KNOWN = (
+    *(pattern.split("/")[1] for pattern in _MASTERS if pattern.startswith(_SALT)),
+    *(second for first, second in _ABOUT if first == "salt"),
+    "deltaproxy",
+    "engine",
+    "engines",
+)
+"""The second words below C{salt/} of what minions fire, and of what they never do."""
+OF_THE_MASTER = ("salt/netapi/", "salt/fileserver/")
+"""Where a master fires what it is told from outside; stock lets minions do so, too."""
+
+
+def closed_to_minions(pattern: str) -> bool:
+    """
+    Whether a reaction to tags of this pattern waits below C{salt/} for what a stock master takes
+    from its minions, and this one takes only where C{minion_events} opens it.
+    """
+    if not pattern.startswith(_SALT):
+        return False
+    second = pattern[len(_SALT) :].partition("/")[0]
+    return not any(fnmatchcase(known, second) or fnmatchcase(second, known) for known in _KNOWN)
 
 
 def trimmed(data: Mapping[str, Any], limit: int) -> Mapping[str, Any]:

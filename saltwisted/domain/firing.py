@@ -85,14 +85,14 @@ def _tag(name: str, arg: Sequence[Any]) -> Any:
 
 
 _WORDS = frozenset(("salt", "minion", "resource"))
-_BARE = frozenset(("minion_start", "minion_ping"))
+_BARE = frozenset(("minion_start", "minion_ping", "salt/deltaproxy/start"))
 _SELF = frozenset(("minion", "beacon", "state_result", "job", "refresh"))
 
 
 def of_salt(tag: str) -> bool:
     """
     Whether Salt's own programs use this tag for a minion;
-    L{saltwisted.domain.events.minion_may_fire} makes sure that it names no other minion.
+    L{saltwisted.domain.events.standing} makes sure that it names no other minion.
     """
     words = tag.split("/")
     return tag in _BARE or (len(words) > 2 and words[0] in _WORDS and words[1] in _SELF)

@@ -91,13 +91,14 @@ async def _judged(
     )
 
 
-def tell_refusal(ctx: Context, who: Who, what: str, source: str) -> None:
+def tell_refusal(ctx: Context, who: Who, what: str, source: str, advice: str = "") -> None:
     """
     An authenticated user requested something forbidden: logs one line for those who maintain the
     rules.
 
     @param what: a verb and its object, as in the request.
     @param source: the interface through which the request came.
+    @param advice: the line of the configuration that allows it, for a second line.
     """
     ctx.log.warn(
         "{who} may not {what} (by {source})",
@@ -106,6 +107,12 @@ def tell_refusal(ctx: Context, who: Who, what: str, source: str) -> None:
         source=source,
         foreign=True,
     )
+    if advice:
+        ctx.log.warn(
+            "if it should, this line of the master's configuration allows it: {advice}",
+            advice=advice,
+            foreign=True,
+        )
 
 
 def tell_done(ctx: Context, who: Who, what: str, source: str) -> None:

@@ -14,7 +14,6 @@ from saltwisted.modules import _data
 from saltwisted.worker.called import called
 from saltwisted.worker.exceptions import SaltClientError, SaltInvocationError, SaltReqTimeoutError
 from saltwisted.worker.masking import answering
-from saltwisted.worker.process.called import called
 from saltwisted.worker.unlogged import silent
 
 log = logging.getLogger(__name__)

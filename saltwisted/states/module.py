@@ -16,7 +16,6 @@ from saltwisted.worker.called import called
 from saltwisted.worker.exceptions import SaltInvocationError
 from saltwisted.worker.masking import answering
 from saltwisted.worker.process.call import argspec
-from saltwisted.worker.process.called import called
 
 log = logging.getLogger(__name__)
 

@@ -26,6 +26,12 @@ from saltwisted.config.document import parse
 from saltwisted.config.load import OWN_DIR
 from saltwisted.config.options import MasterConfig
 from saltwisted.config.secrets import shown_value
+from saltwisted.domain.acl import minion_rules
+from saltwisted.domain.events import OF_THE_MASTER, closed_to_minions
+from saltwisted.domain.minionevents import adding
+from saltwisted.domain.reactions.entries import Entry
+from saltwisted.domain.reactions.entries import parse as parse_reactor
+from saltwisted.domain.render.yaml import YAMLError, safe_load
 from saltwisted.domain.takeover import Act, Finding, Return, Verdict, give_back, judge_all
 from saltwisted.errors import ConfigError, RemoteError, StoreError, TransportClosed
 from saltwisted.kinds import JOB_STORE
@@ -332,6 +338,7 @@ def problems(
             text=f"external_auth: user {user} can check only its own password through PAM; fix it "
             f"with: adduser {user} shadow",
         )
+    yield from _unheard(config)
     lost = [found.option for found in findings if found.verdict is Verdict.UNSUPPORTED]
     if lost:
         yield Problem(id="unsupported", text=f"set, but not supported: {', '.join(lost)}")
@@ -340,6 +347,38 @@ def problems(
             id="job-cache",
             text="the job history stays where master_job_cache keeps it; ours starts empty",
         )
+
+
+def _unheard(config: MasterConfig) -> Iterator[Problem]:
+    """Entries of the reactor for whose tags below C{salt/} no minion can fire events any more."""
+    opened = config.minion_events
+    named = {tag for tags in opened.values() for tag in minion_rules(tags)}
+    tags = dict.fromkeys(entry.tag for entry in _reactor_entries(config.reactor))
+    closed = [tag for tag in tags if closed_to_minions(tag) and tag not in named]
+    if masters := [tag for tag in closed if tag.startswith(OF_THE_MASTER)]:
+        yield Problem(
+            id="reactor",
+            text=f"reactor: {', '.join(masters)}: comes from the master alone; minions cannot fire "
+            "such tags any more",
+        )
+    if sites := [tag for tag in closed if not tag.startswith(OF_THE_MASTER)]:
+        line = adding(opened, "*", sites)
+        yield Problem(
+            id="reactor",
+            text=f"reactor: {', '.join(sites)}: minions cannot fire such tags any more"
+            + (f"; if they must, this line allows it: {line}" if line else ""),
+        )
+
+
+def _reactor_entries(reactor: Any) -> list[Entry]:
+    """Those of the option, or of the file that it names; none of a file that cannot be read."""
+    if isinstance(reactor, str) and reactor:
+        try:
+            with open(reactor, encoding="utf-8") as stream:
+                reactor = safe_load(stream.read())
+        except (OSError, ValueError, YAMLError):
+            return []
+    return parse_reactor(reactor)[0]
 
 
 def in_group(user: str, group: str) -> bool:

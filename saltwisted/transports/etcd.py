@@ -27,6 +27,7 @@ from saltwisted.doors import ETCD
 from saltwisted.errors import RemoteError, RequestTimeout, TransportClosed, WireError
 from saltwisted.transports.deferreds import as_deferred
 from saltwisted.transports.etcdtls import TlsPolicy, plain_reason
+from saltwisted.wire.text import HALVES, json_has_halves
 
 TRY_TIME = 1.0
 """Seconds that one address may take."""
@@ -323,4 +324,6 @@ def parsed(data: bytes, code: int = 200) -> dict[str, Any]:
         raise WireError(f"no JSON but {data[:60]!r} (HTTP {code})") from None
     if not isinstance(answer, dict):
         raise WireError(f"no JSON object but {data[:60]!r}")
+    if json_has_halves(data, answer):
+        raise WireError(HALVES)
     return answer

@@ -33,6 +33,7 @@ from msgpack.exceptions import UnpackException
 
 from saltwisted.errors import WireError
 from saltwisted.wire.decoding import ACCEPTED, QUICK, Bounds, Steps, at_once, load, loading
+from saltwisted.wire.text import ESCAPE
 
 __all__ = [
     "Constant",
@@ -119,9 +120,19 @@ def _encode_other(value: Any) -> Any:
     raise TypeError(f"cannot be sent: {type(value).__name__}")
 
 
+def text_errors(use_bin_type: bool) -> str:
+    """
+    What becomes of text that UTF-8 cannot carry, as an error handler of Python's codecs: on the
+    network the bytes that it came from, and elsewhere, where those could not be read, other text.
+    """
+    return ESCAPE if use_bin_type else "surrogateescape"
+
+
 def _packer(use_bin_type: bool) -> Packer:
     return Packer(
-        default=_encode_other, use_bin_type=use_bin_type, unicode_errors="surrogateescape"
+        default=_encode_other,
+        use_bin_type=use_bin_type,
+        unicode_errors=text_errors(use_bin_type),
     )
 
 
@@ -153,7 +164,8 @@ def pack(value: Any) -> bytes:
     Sets become lists, integers of 2^64 and more decimal text. Text that came
     from bytes by C{surrogateescape} goes out as those bytes.
 
-    @raises TypeError: the value is not plain data, or nested too deeply.
+    @raises TypeError: the value is not plain data, is nested too deeply, or
+        has a half of a character that came from no byte.
     """
     return _pack(_old, _old_lock, False, value)
 
@@ -161,6 +173,9 @@ def pack(value: Any) -> bytes:
 def pack_bin(value: Any) -> bytes:
     """
     Serialise with text and bytes told apart: events, cache files, local sockets.
+
+    Halves of characters are written with a backslash (T-TEXT-1): what is packed
+    can be unpacked, whatever the text, and one text spoils no others.
 
     @raises TypeError: the value is not plain data, or nested too deeply.
     """

@@ -27,6 +27,7 @@ from typing import Any
 import msgpack
 
 from saltwisted.errors import RemoteError, TransportClosed
+from saltwisted.wire.text import ESCAPE, HALVES
 
 MAX_MESSAGE = 1 << 30
 """Bytes in one message. The peer is a process of this machine; this only stops nonsense."""
@@ -192,7 +193,7 @@ class ControlClient:
         return number
 
     def _send(self, message: dict[str, Any]) -> None:
-        body = msgpack.packb(message, use_bin_type=True, default=_plain)
+        body = self._packed(message)
         sock = self._connected()
         sock.settimeout(None)
         try:
@@ -204,6 +205,23 @@ class ControlClient:
         except OSError as error:
             self.close()
             raise TransportClosed(f"the daemon went away: {error.strerror}") from error
+
+    def _packed(self, message: dict[str, Any]) -> bytes:
+        """
+        A message as bytes. Text that UTF-8 cannot carry is what somebody has typed, or what a job
+        has found: a command says so, and a worker sends it with backslashes, since its answer must
+        arrive (T-TEXT-1).
+
+        @raises RemoteError: it is a command's.
+        """
+        pack: Any = msgpack.packb
+        try:
+            body: bytes = pack(message, use_bin_type=True, default=_plain)
+        except UnicodeEncodeError:
+            if self.path is not None:
+                raise RemoteError("SaltInvocationError", f"an argument has {HALVES}") from None
+            body = pack(message, use_bin_type=True, default=_plain, unicode_errors=ESCAPE)
+        return body
 
     def _cancel(self, number: int) -> None:
         try:

@@ -14,7 +14,6 @@ from weakref import WeakKeyDictionary
 
 from saltwisted.worker.called import called
 from saltwisted.worker.exceptions import SaltRenderError
-from saltwisted.worker.process.called import called
 
 ENGINES = ("cheetah", "genshi", "jinja", "mako", "py", "wempy")
 """Names that Salt knows; whether the library of one is here shows when it is used."""

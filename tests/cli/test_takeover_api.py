@@ -11,6 +11,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.config.document import parse
 from saltwisted.config.options import MasterConfig
 from saltwisted.errors import StoreError
 from saltwisted.testing.ports import reserve_ports
@@ -42,6 +43,47 @@ class ClientsTests(SynchronousTestCase):
             some = {block: {"port": 8000}, "netapi_enable_clients": ["local"]}
             self.assertEqual(self.told(**some), [])
         self.assertEqual(self.told(), [])
+
+
+class ReactorTests(SynchronousTestCase):
+    """What is said of reactions to events of minions."""
+
+    def told(self, **options: Any) -> list[str]:
+        """Of entries of the reactor."""
+        config = MasterConfig(**options)
+        found = takeover.problems(config, takeover.Places.of(self.mktemp()), [], "")
+        return [problem.text for problem in found if problem.id == "reactor"]
+
+    def test_T_EVT_4_reactor(self) -> None:
+        """
+        T-EVT-4: entries for tags that minions cannot fire any more are named, with the line that
+        lets them; those for hooks and files too, without one; others are not.
+        """
+        entries = [
+            {"salt/custom/*": ["/srv/a.sls"]},
+            {"salt/netapi/hook/deploy": ["/srv/b.sls"]},
+            {"salt/minion/*/start": ["/srv/c.sls"]},
+            {"site/*": ["/srv/d.sls"]},
+            {"salt/other": {"sls": "/srv/e.sls"}},
+        ]
+        hooks, sites = self.told(reactor=entries)
+
+        self.assertIn("salt/netapi/hook/deploy: comes from the master alone", hooks)
+        self.assertNotIn("minion_events", hooks)
+        self.assertIn("salt/custom/*, salt/other: minions cannot fire such tags any more", sites)
+        pasted = parse(sites.partition("allows it: ")[2], "master")
+        self.assertEqual(pasted, {"minion_events": {"*": ["*", "salt/custom/*", "salt/other"]}})
+        self.assertEqual(self.told(reactor=entries[2:4]), [])
+        self.assertEqual(self.told(reactor=entries[:1], **pasted), [])
+        self.assertEqual(self.told(reactor="nonsense"), [])
+
+    def test_T_EVT_4_file(self) -> None:
+        """T-EVT-4: so are those of the file that C{reactor} names."""
+        path = self.mktemp()
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("- 'salt/custom/*': [/srv/a.sls]\n")
+        (text,) = self.told(reactor=path)
+        self.assertIn("salt/custom/*", text)
 
 
 class SaltApiTests(SynchronousTestCase):

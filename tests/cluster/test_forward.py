@@ -319,6 +319,35 @@ class ForwardTests(SynchronousTestCase):
         self.assertIn("free", [name for name, _ in calls])
         self.assertEqual(self.b.counters["events:unpackable"], 1)
 
+    def test_T_TEXT_1_batch(self) -> None:
+        """
+        T-TEXT-1: of events that are sent together, one with half a character arrives with a
+        backslash, one that cannot be packed is counted, and all others arrive as they are.
+        """
+        for number in range(3):
+            self.b.bus.fire(f"custom/{number}", {"n": number})
+        self.b.bus.fire("custom/half", {"a\ud800": "\udcff"})
+        self.b.bus.fire("custom/odd", {"n": object()})
+        self.b.bus.fire("custom/last", {})
+        self.nodes.turn(3)
+
+        for tag in ("custom/0", "custom/1", "custom/2", "custom/last"):
+            self.assertEqual(len(self.fired(self.a, tag)), 1, tag)
+        (half,) = self.fired(self.a, "custom/half")
+        self.assertEqual(half["a\\ud800"], "\\udcff")
+        self.assertEqual(self.fired(self.a, "custom/odd"), [])
+        self.assertEqual(self.b.counters["events:unpackable"], 1)
+
+    def test_T_TEXT_1_taken(self) -> None:
+        """T-TEXT-1: of events that another node sends together, one that is none harms no other."""
+        good = [[1, "custom/good", {"a": 1}, ""], [2, "custom/more", {}, ""]]
+        for bad in (7, [], [3, "custom/bad", 7, ""], ["x", "custom/bad", {}, ""]):
+            self.a.relay._came("b", pack_bin(["b", f"life {bad!r}", [good[0], bad, good[1]], []]))
+        self.assertEqual(len(self.fired(self.a, "custom/good")), 4)
+        self.assertEqual(len(self.fired(self.a, "custom/more")), 4)
+        self.assertEqual(self.fired(self.a, "custom/bad"), [])
+        self.assertEqual(self.a.counters["refused:events"], 4)
+
     def test_waiting_elsewhere(self) -> None:
         """Who waits at a sees what came to b, and ends when all have answered."""
         items: list[dict[str, Any]] = []

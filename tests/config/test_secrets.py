@@ -30,7 +30,6 @@ from saltwisted.config.secrets import (
     without_own,
 )
 from saltwisted.domain.replica.settings import shown_of
-from saltwisted.domain.who import local
 from saltwisted.errors import ConfigError
 from saltwisted.master.context import Context
 from saltwisted.worker.masking import answering
@@ -319,152 +318,6 @@ class DeclarationTests(SynchronousTestCase):
             )
 
 
-def holding(cls: type[Options]) -> Options:
-    """
-    A configuration with a canary in each option that can have one: in what is marked, and within
-    each text, list and map under each name and in each form that is declared as a secret.
-    """
-    texts = f"https://u:{CANARY}@h/x?token={CANARY}", f"get --password {CANARY} -u u:{CANARY}"
-    inner: dict[Any, Any] = {
-        **dict.fromkeys(("password", "passphrase", "bindpw", "client_secret"), CANARY),
-        **{name: {"a": CANARY, "b": [CANARY, {"c": 4711 * 10**6}]} for name in SECRET_WITHIN},
-        "passwords": [CANARY],
-        "s3": {"keyid": "seen", "key": CANARY},
-        "texts": list(texts),
-        texts[0]: [{"^password": CANARY}, {"token": CANARY}],
-    }
-    values: dict[str, Any] = {}
-    for name, kind in cls.fields.items():
-        if name in ("extra", "config_dir", "file_roots", "pillar_roots"):
-            continue  # The last two are names of directories, and compared as they are
-        if name in cls.secret:
-            values[name] = CANARY
-        elif "dict" in kind:
-            values[name] = {"seen": inner, "list": [inner]}
-        elif "list" in kind:
-            values[name] = ["seen", *texts, {"seen": inner}, inner]
-        elif "str" in kind:
-            values[name] = texts[0]
-    return cls(**values, extra=dict.fromkeys(SECRETS - cls.fields.keys(), CANARY))
-
-
-class DeclarationTests(SynchronousTestCase):
-    """T-OPT-1: nobody is shown what is declared to be secret, wherever it stands."""
-
-    def check(self, value: Any, what: str = "") -> None:
-        """There is no secret, and what is beside one is there."""
-        text = told(value)
-        self.assertNotIn(CANARY, text, what)
-        self.assertNotIn("4711", text, what)
-
-    def test_T_OPT_1_within(self) -> None:
-        """T-OPT-1: each parameter that is declared is shown, or hidden, as its name says."""
-        declared = {
-            *git.GLOBAL, *git.OWN, *gitpillar.PER_REMOTE, *api.DEFAULTS, *logins.OIDC_DEFAULTS,
-            *logins.FILE_DEFAULTS, *LOGIN_OPTIONS,
-        }  # fmt: skip
-        hidden = {name for name in declared if shown_value(name, "x") != "x"}
-
-        self.assertEqual(
-            hidden, {"password", "passphrase", "webhook_signatures", "auth.ldap.bindpw"}
-        )
-        words = ("pass", "secret", "token", "pw", "key", "sign")
-        self.assertEqual(
-            {name for name in declared - hidden if any(word in name for word in words)},
-            {
-                "ssl_key", "pubkey", "privkey", "client_secret_file", "password_field",
-                "verify_keyring", "verify_allowed_signers",
-            },
-        )  # fmt: skip
-
-    def test_T_OPT_1_marks_alone(self) -> None:
-        """T-OPT-1: of the options themselves only those are hidden that are marked."""
-        for cls in (MasterConfig, MinionConfig):
-            kinds = cls.fields.items()
-            found = {
-                name for name, kind in kinds if shown_value(name, "x") != "x" and kind != "bool"
-            }
-            self.assertEqual(found, SECRETS & cls.fields.keys())
-
-    def test_T_OPT_1_master(self) -> None:
-        """T-OPT-1: master, runners, wheel, members and C{pillar_opts} show none of a master's."""
-        config = holding(MasterConfig)
-        ctx = Rig(self).ctx
-        names = [
-            *config.secret, "ext_pillar", "gitfs_remotes", "engines", "rest_twisted",
-            "external_auth", "schedule", "gitfs_proxy", "tracing", "metrics",
-        ]  # fmt: skip
-        ctx.config.adopt(config, [*names, "extra"])
-        for call, fun in ((ctx.wheel, "config.values"), (ctx.runner, "test.get_opts")):
-            answer = self.successResultOf(Deferred.fromCoroutine(call(fun, [], {}, "root")))
-            self.check(answer, fun)
-            self.assertIn("seen", told(answer))
-        for name in names:
-            work = Deferred.fromCoroutine(ctx.runner("config.get", [name], {}, "root"))
-            self.check(self.successResultOf(work), name)
-
-        opts = config.as_opts()
-        self.check(shown(opts))
-        self.check(shown_of(lambda name: option_of(config, name), compared))
-        self.check(repr(config))
-        known: dict[str, tuple[Any, Any]] = {}
-        for _ in range(2):
-            sent = without_own(opts, known)
-            self.check(sent)
-            self.assertEqual(sent["gitfs_remotes"][0], "seen")
-        self.assertIn(CANARY, told(without_own({"mysql.pass": CANARY}, known)))
-        # What changes meanwhile is looked at again
-        self.check(without_own({"ext_pillar": [{"x": {"password": CANARY}}]}, known))
-
-    def test_T_OPT_1_minion(self) -> None:
-        """
-        T-OPT-1: no function of a minion shows a person what is secret among its options; its
-        modules and templates read it.
-        """
-        config = holding(MinionConfig)
-        lists = (
-            "module_dirs", "disable_modules", "disable_returners", "whitelist_modules",
-            "whitelist_state_modules", "providers",
-        )  # fmt: skip
-        opts = {**config.as_opts(), **dict.fromkeys(lists), "mysql.pass": CANARY}
-        opts.update(cachedir="/nowhere", extension_modules="/nowhere")
-        loaders = Loaders(opts, grains={}, pillar={"a": CANARY}, stock=False)
-        functions = loaders.modules
-
-        def ask(fun: str, *args: Any, **more: Any) -> Any:
-            function = functions[fun]
-            with answering(fun):
-                return function(*args, **more)
-
-        for fun in ("config.items", "test.get_opts", "test.opts_pkg"):
-            found = ask(fun)
-            self.check({**found}, fun)
-            self.assertIn("seen", told(found["beacons"]))
-        for name in config.fields:
-            for fun in ("config.get", "config.option", "config.merge"):
-                self.check(ask(fun, name), f"{fun} {name}")
-            self.check(ask("config.get", name, merge="recurse"), name)
-        self.check(ask("config.get", "beacons:seen:password"))
-        self.check(ask("config.option", "*", wildcard=True, omit_pillar=True))
-        self.check(ask("config.dot_vals", "mysql"))
-        self.check(ask("config.get", "pillar"))
-        self.check(ask("test.cross_test", "config.get", ["mysql.pass"]))
-
-        for fun in ("config.get", "config.option", "config.merge"):
-            self.assertEqual(functions[fun]("mysql.pass"), CANARY)
-        self.assertEqual(functions["config.get"]("beacons:seen:password"), CANARY)
-        self.assertEqual(functions["config.dot_vals"]("mysql"), {"mysql.pass": CANARY})
-        self.assertIs(functions["config.items"](), loaders.opts)
-
-    def test_T_OPT_1_cost(self) -> None:
-        """T-OPT-1: to look through an option costs in proportion to its length."""
-        shapes = ("a-", "--", "pass-", "token ", "://a:", "://a:b@", "-u a:", "?", "x=")
-        for shape in shapes:
-            assert_linear(
-                self, shape, lambda size, shape=shape: shape * size, shown_text, (4096, 65536)
-            )
-
-
 class EverywhereTests(SynchronousTestCase):
     """Each option that is marked, wherever options are shown."""
 
@@ -490,7 +343,7 @@ class EverywhereTests(SynchronousTestCase):
         asked += [(ctx.runner, "config.get", ["rest_twisted:webhook_signatures:git/*"])]
         asked += [(ctx.runner, "config.get", ["slack:api_key"])]
         for call, fun, arg in asked:
-            work = Deferred.fromCoroutine(call(fun, arg, {}, local("root")))
+            work = Deferred.fromCoroutine(call(fun, arg, {}, "root"))
             answers.append((fun, arg, self.successResultOf(work)))
 
         for fun, arg, answer in answers:

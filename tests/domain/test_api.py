@@ -133,8 +133,10 @@ class PiecesTests(SynchronousTestCase):
                 self.assertEqual(b"".join(made), by(value))
                 self.assertLessEqual(max(map(len, made)), 4 * pieces.TEXT)
             self.assertNotIn(b"", packing.packed(value))
+        half = "\ud800" * pieces.TEXT * 2
         with self.assertRaises(TypeError):
-            list(packing.packed("\ud800" * pieces.TEXT * 2))
+            list(packing.packed(half))
+        self.assertEqual(b"".join(packing.packed(half, pack_bin)), pack_bin(half))
 
     def test_weighed_large(self) -> None:
         """What is more than a piece is not taken for one."""

@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.domain.events import TRIMMED, minion_may_fire, trimmed, weight
+from saltwisted.domain.events import (
+    TRIMMED,
+    Standing,
+    closed_to_minions,
+    minion_may_fire,
+    standing,
+    trimmed,
+    weight,
+)
 
 JID = "20260701120000250000"
 
@@ -75,11 +83,84 @@ class TagTests(SynchronousTestCase):
             "my/tag",
             "my/salt/auth",
             "salty/auth",
-            "salt/mysite/deploy",
             "key",
             "a b\tc",
+            "gr\u00fc\u00dfe/\U0001f9c2",
         ):
             self.assertTrue(minion_may_fire("web1", tag), repr(tag))
+
+    def test_T_EVT_4_stock(self) -> None:
+        """T-EVT-4: all that stock's minions, their beacons and their engines fire, passes."""
+        for tag in (
+            "salt/minion/web1/start",
+            "salt/beacon/web1/inotify//etc/passwd",
+            "salt/beacon/web1/status/2026-11-29T01:01:01",
+            f"salt/state_result/{JID}/web1/mystate/is/finished",
+            f"salt/job/{JID}/prog/web1/12",
+            f"salt/job/{JID}/start/web1",
+            "salt/deltaproxy/start",
+            "salt/engines/hook/github/push",
+            "salt/engines/docker_events/start",
+            "salt/engines/ircbot/test/tag/ircbot",
+            "salt/engines/libvirt_events/qemu/domain/lifecycle",
+            "salt/engines/slack/message",
+            "salt/engine/sqs",
+            "salt/engine/redis_sentinel/+odown",
+        ):
+            self.assertIs(standing("web1", tag), Standing.FREE, tag)
+
+    @given(
+        st.lists(
+            st.sampled_from(("web1", "web2", JID, "start", "prog", "ret", "hook", "x", "*", ""))
+            | st.text(max_size=4),
+            max_size=4,
+        ),
+        st.sampled_from(
+            ("netapi", "fileserver", "run", "wheel", "auth", "key", "cloud", "presence", "reactors",
+             "cluster", "roots", "batch", "custom", "", "Minion", "minions", "job", "minion",
+             "beacon", "state_result")
+        ),
+    )  # fmt: skip
+    def test_T_EVT_4_list(self, words: list[str], second: str) -> None:
+        """T-EVT-4: below C{salt/} nothing else passes, whatever stands behind it."""
+        tag = "/".join(("salt", second, *words))
+        parts = tag.split("/")
+        place = {"minion": 2, "beacon": 2, "state_result": 3, "job": 4}.get(second)
+        own = place is not None and parts[place : place + 1] == ["web1"] and "\n\n" not in tag
+        if second == "job":
+            own = own and parts[3] in ("start", "prog", "ret", "sub")
+        self.assertEqual(minion_may_fire("web1", tag), own, tag)
+
+    def test_T_EVT_4_opened(self) -> None:
+        """T-EVT-4: a site's own words below C{salt/} can be opened, those of a master never."""
+        for tag in ("salt/mysite/deploy", "salt/netapi/hook/x", "salt/fileserver/gitfs/update"):
+            self.assertIs(standing("web1", tag), Standing.CLOSED, tag)
+        for tag in (
+            "salt/run/1/ret",
+            "salt/wheel/1/new",
+            "salt/auth/creds",
+            "salt/reactors/manage/add",
+            f"salt/job/{JID}/anything",
+            f"salt/job/{JID}/anything/web1",
+            "salt/minion",
+        ):
+            self.assertIs(standing("web1", tag), Standing.NEVER, tag)
+
+    def test_T_TEXT_1_tags(self) -> None:
+        """T-TEXT-1: a tag that no message can carry is none."""
+        for tag in ("\ud800", "my/\udcff", "salt/beacon/web1/\udfff"):
+            self.assertIs(standing("web1", tag), Standing.NEVER, repr(tag))
+
+    def test_T_EVT_4_reactions(self) -> None:
+        """Reactions to what minions cannot fire any more are told from all others."""
+        for pattern in ("salt/custom/*", "salt/netapi/hook/x", "salt/fileserver/*", "salt/c?stom"):
+            self.assertTrue(closed_to_minions(pattern), pattern)
+        for pattern in (
+            "salt/minion/*/start", "salt/beacon/*", "salt/job/*", "salt/auth", "salt/key*",
+            "salt/run/*/ret", "salt/engines/hook/*", "salt/*", "*", "my/custom", "salt*",
+            "salt/deltaproxy/start", "salt/presence/change",
+        ):  # fmt: skip
+            self.assertFalse(closed_to_minions(pattern), pattern)
 
     def test_ids_are_compared_whole(self) -> None:
         """A minion whose id begins like another's does not speak for it."""

@@ -117,6 +117,7 @@ class MinionTests(SynchronousTestCase):
         for tag in (
             "minion_start", "salt/minion/m/start", "salt/beacon/m/diskusage/",
             "salt/job/1/prog/m/0", "salt/state_result/1/m/x", "minion/refresh/m",
+            "salt/deltaproxy/start",
         ):  # fmt: skip
             self.assertTrue(of_salt(tag), tag)
         for tag in ("deploy/x", "salt/custom/x", "salt/netapi/hook/x", "salt/minion", "x/minion/m"):

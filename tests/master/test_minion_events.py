@@ -8,6 +8,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import LogEvent, formatEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.config.document import parse
 from saltwisted.domain.secrecy import STARS, SecretJobs
 from saltwisted.domain.who import local
 from saltwisted.errors import StoreError
@@ -77,6 +78,61 @@ class MinionEventsTests(SynchronousTestCase):
                 minion.ask("minion_runner", fun="event.send", arg=arg)
         tags = [tag for tag, _ in self.heard if not tag.startswith("salt/run/")]
         self.assertEqual(tags, ["deploy/x"])
+
+    def said(self) -> list[str]:
+        """The lines of the log from now on, as they come."""
+        lines: list[str] = []
+
+        def heard(event: LogEvent) -> None:
+            lines.append(formatEvent(event))
+
+        globalLogPublisher.addObserver(heard)
+        self.addCleanup(globalLogPublisher.removeObserver, heard)
+        return lines
+
+    def test_T_EVT_4_doors(self) -> None:
+        """
+        T-EVT-4: by no way of firing does a minion start what waits for hooks, files, runners or the
+        wheel: alone, in a list, below a pretag, in a list of thousands, or by C{peer_run}; each
+        request is said once, and what stands beside it is fired.
+        """
+        rig = self.made(peer_run={".*": ["event.send"]})
+        said = self.said()
+        tags = (
+            "salt/netapi/hook/deploy", "salt/fileserver/gitfs/update", "salt/run/1/ret",
+            "salt/wheel/1/new", "salt/custom/x", "salt/minion/ci1/start", "salt/job/1/new",
+        )  # fmt: skip
+        for tag in tags:
+            said.clear()
+            before = rig.counters["denied:event"] + rig.counters["dropped:event"]
+            head, _, rest = tag.partition("/")
+            beside = {"tag": "site/beside", "data": {}}
+            self.web.ask("_minion_event", tag=tag, data={})
+            self.web.ask("_minion_event", events=[{"tag": tag, "data": {}}, beside])
+            self.web.ask("_minion_event", pretag=head, events=[{"tag": rest, "data": {}}])
+            self.web.ask("_minion_event", events=[{"tag": tag, "data": {}}] * 600 + [beside])
+            rig.clock.pump([0.1] * 10)
+            self.assertEqual(self.web.ask("minion_runner", fun="event.send", arg=[tag]), {})
+            after = rig.counters["denied:event"] + rig.counters["dropped:event"]
+            self.assertEqual(after - before, 604, tag)
+            told = [line for line in said if line.startswith(f"minion web1 may not fire {tag} (")]
+            self.assertEqual(len(told), 5, said)
+        self.assertEqual(self.heard, [("site/beside", "web1")] * 2 * len(tags))
+
+    def test_T_EVT_4_advice(self) -> None:
+        """T-EVT-4: a master that has the line of its log in its configuration lets it pass."""
+        tag = "salt/custom/[x]"
+        self.made()
+        said = self.said()
+        self.web.ask("_minion_event", tag=tag, data={})
+        (line,) = (line for line in said if "allows it: " in line)
+        pasted = parse(line.partition("allows it: ")[2], "master")
+
+        self.made(**pasted)
+        for minion in (self.ci, self.web):
+            for each in (tag, "salt/custom/x", "site/own"):
+                minion.ask("_minion_event", tag=each, data={})
+        self.assertEqual(self.heard, [("site/own", "ci1"), (tag, "web1"), ("site/own", "web1")])
 
     def test_without(self) -> None:
         """Without the option a minion fires tags of its own as in Salt."""

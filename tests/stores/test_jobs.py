@@ -175,8 +175,11 @@ class JobStoreTests(FolderTestCase):
 
         self.assertEqual(threads, ["jobs-write"])
         self.assertEqual(self.get(self.store.returns(JID))["web1"]["return"], text)
+        self.assertEqual(self.save(load("web3", value="\ud800" * 2_000_000)), [True])
+        kept = self.get(self.store.returns(JID))["web3"]["return"]
+        self.assertTrue(kept == "\\ud800" * 2_000_000)
         with self.assertRaises(StoreError):
-            self.get(self.store.save_return(load("web3", value="\ud800" * 2_000_000)))
+            self.get(self.store.save_return(load("web4", value=["x" * 2_000_000, object()])))
 
     def test_unknown(self) -> None:
         """A job that is not there is C{None} and has no returns."""

@@ -58,6 +58,23 @@ class ControlClientTests(SynchronousTestCase):
         self.assertEqual(answer, {"text": "é", "raw": b"\xff"})
         self.assertEqual(self.said(), [{"id": 1, "op": "status", "args": {"deep": True}}])
 
+    def test_T_TEXT_1_worker(self) -> None:
+        """T-TEXT-1: a worker's answer arrives, with a backslash for each half of a character."""
+        for number, bad in enumerate(("\ud800", "a\udcff", "\U0001f9c2"), 1):
+            self.daemon.sendall(framed({"id": number, "ok": None}))
+            self.client.call("work", value={"a": [bad], bad: 1})
+            (said,) = self.said()
+            told = bad.encode("utf-8", "backslashreplace").decode()
+            self.assertEqual(said["args"], {"value": {"a": [told], told: 1}})
+
+    def test_T_TEXT_1_command(self) -> None:
+        """T-TEXT-1: a command refuses what was typed and is no text, before it asks anybody."""
+        client = ControlClient(path="/nonexistent/saltwisted.sock")
+        for args in ({"tgt": "\udcff"}, {"arg": [{"\ud800": 1}]}):
+            error = self.assertRaises(RemoteError, client.call, "run", **args)
+            self.assertEqual(error.name, "SaltInvocationError")
+            self.assertIn("half a character", error.message)
+
     def test_error(self) -> None:
         """An error answer is raised with its name, message and details."""
         error = {"name": "AuthorizationError", "message": "no", "details": [1]}

@@ -116,6 +116,40 @@ class FetchTests(FetchTestCase):
         wanted = {f"refs/remotes/origin/{name}": second for name in (*names, "master")}
         self.assertEqual(refs, {**wanted, "refs/tags/v1": self.first})
 
+    def test_T_TEXT_1_names(self) -> None:
+        """
+        T-TEXT-1: a branch whose name is no UTF-8, which anybody can push, is left out: the others
+        are brought up to date, and the next fetch finds nothing new.
+        """
+        source, bad = os.fsencode(self.path("source")), b"refs/heads/bad\xff"
+        words = [b"git", b"-C", source, b"update-ref", bad, self.first.encode()]
+        subprocess.run(words, check=True)
+        first = self.fetch()
+        self.assertEqual(self.refs(), {MASTER: self.first})
+        second = self.repo.commit({"top.sls": b"2"})
+
+        self.assertEqual(self.refs(), {MASTER: second})
+        self.assertIn("refs", first["state"])
+
+    def test_T_TEXT_1_lines(self) -> None:
+        """
+        T-TEXT-1: a branch whose name has what Python takes for the end of a line, and git does not,
+        is one branch: it does not stand in the place of the one that its name begins with.
+        """
+        other = self.repo.commit({"top.sls": b"other"})
+        self.repo.git("update-ref", "refs/heads/master", self.first)
+        ends = ("\x85", "\u2028", "\u2029")
+        for end in ends:
+            self.repo.git("update-ref", f"refs/heads/master{end}x", other)
+        wanted = {f"{MASTER}{end}x": other for end in ends}
+
+        self.assertEqual(self.refs(), {MASTER: self.first, **wanted})
+        self.assertEqual(self.refs(), {MASTER: self.first, **wanted})
+        # From here on they are known by the file of the fetch before
+        self.repo.git("update-ref", "refs/heads/more", other)
+        wanted["refs/remotes/origin/more"] = other
+        self.assertEqual(self.refs(), {MASTER: self.first, **wanted})
+
     def test_many_branches(self) -> None:
         """With 500 branches a fetch starts as many processes as with one (pains-next 3.8)."""
         started: list[Any] = []

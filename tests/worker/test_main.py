@@ -26,6 +26,7 @@ from saltwisted.worker.jobfiles import (
     command_name,
     failed,
     is_job_process,
+    read_kept,
     read_procs,
     valid_jid,
     write_proc,
@@ -109,6 +110,28 @@ class HandInTests(Case):
         self.assertFalse(os.path.exists(proc))
         said = self.said()
         self.assertEqual((said["op"], said["args"]["name"]), ("return", name))
+
+    def test_T_TEXT_1_halves(self) -> None:
+        """
+        T-TEXT-1: a return with halves of characters is kept and handed in with backslashes in their
+        place, and so it is where the disk refuses.
+        """
+        ret = {**self.RET, "return": {"a\ud800": ["\udcff", "\u00fc"]}}
+        told = {"a\\ud800": ["\\udcff", "\u00fc"]}
+        self.answer(1, ok=None)
+        main.hand_in(self.client, self.outbox, self.opts, dict(ret), None)
+
+        (name,) = self.outbox.names()
+        kept = self.outbox.read(name)
+        assert kept is not None
+        self.assertEqual(kept.load["return"], told)
+        self.assertEqual(read_kept(self.said()["args"]["packed"]), kept)
+        shutil.rmtree(self.outbox.path)
+        with open(self.outbox.path, "w"):
+            pass
+        self.answer(2, ok=None)
+        main.hand_in(self.client, self.outbox, self.opts, dict(ret), None)
+        self.assertEqual(self.said()["args"]["load"]["return"], told)
 
     def test_daemon_gone(self) -> None:
         """Without a daemon the return stays on disk for the next one."""

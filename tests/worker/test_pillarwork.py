@@ -18,7 +18,9 @@ from unittest import SkipTest
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.config.options import MasterConfig
+from saltwisted.domain.pillar.plain import sendable
 from saltwisted.wire.msgpack import unpack
+from saltwisted.wire.text import HALVES
 from saltwisted.worker.pillar.facts import UsedGrains, looked_at
 from saltwisted.worker.pillar.work import Compilation, PillarWorker
 from tests.domain.rendering import RECORDED, plain, without_traces
@@ -337,6 +339,17 @@ class RefusalTests(WorkerCase):
         worker = self.worker({"base": {"top.sls": TOP, "a.sls": sls}})
 
         self.assertEqual(self.pillar(worker), {"_errors": ["x cannot be sent: object"]})
+
+    def test_T_TEXT_1_halves(self) -> None:
+        """T-TEXT-1: text that is none costs its own key, whether it is the key or below it."""
+        value = {"a": "\ud800", "b\ud800": 1, "c": {"d": ["\ud800", "x"]}, "e": "\u00e4"}
+        kept, problems = sendable(value)
+
+        self.assertEqual(kept, {"c": {"d": ["x"]}, "e": "\u00e4"})
+        self.assertEqual(
+            problems,
+            [f"{where} cannot be sent: {HALVES}" for where in ("a", "a key", "c:d:0")],
+        )
 
     def test_unsendable_beside_others(self) -> None:
         """

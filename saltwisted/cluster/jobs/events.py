@@ -133,10 +133,22 @@ class Events:
         if short:
             try:
                 body = pack_bin([origin, incarnation, short, all_reached])
-            except TypeError as error:
-                self._unpackable(len(short), error)
-                return
+            except TypeError:
+                short = self._packable(short)
+                body = pack_bin([origin, incarnation, short, all_reached])
             self._tell(links, body, len(short))
+
+    def _packable(self, events: Sequence[Any]) -> list[Any]:
+        """Those that can be sent: one that cannot harms no other."""
+        found = []
+        for event in events:
+            try:
+                pack_bin(event)
+            except TypeError as error:
+                self._unpackable(1, error)
+            else:
+                found.append(event)
+        return found
 
     async def _tell_long(self, links: Sequence[IPeerLink], whole: list[Any]) -> None:
         try:
@@ -181,17 +193,24 @@ class Events:
     def _take(self, value: Any) -> None:
         try:
             origin, incarnation, events, reached = value
-            fresh = [
-                (int(number), str(tag), dict(data), str(sender))
-                for number, tag, data, sender in events
-                if self._is_new((str(origin), str(incarnation), int(number)))
-            ]
             nodes = [str(each) for each in reached]
+            each_event = list(events)
         except (TypeError, ValueError):
             self._counters["refused:events"] += 1
             return
         if origin == self._node:
             return
+        fresh: list[tuple[int, str, dict[Any, Any], str]] = []
+        for event in each_event:
+            try:
+                number, tag, data, sender = event
+                read = int(number), str(tag), dict(data), str(sender)
+            except (TypeError, ValueError, OverflowError):
+                # The others are none the worse for it
+                self._counters["refused:events"] += 1
+                continue
+            if self._is_new((str(origin), str(incarnation), read[0])):
+                fresh.append(read)
         for _, tag, data, sender in fresh:
             self._bus.fire(tag, data, origin, sender)
         if fresh:

@@ -21,6 +21,7 @@ from saltwisted.domain.arguments import yamlify
 from saltwisted.domain.render.yaml import YAMLError, safe_load
 from saltwisted.errors import WireError
 from saltwisted.wire.msgpack import unpack
+from saltwisted.wire.text import HALVES, json_has_halves
 
 FIELDS = 1000
 """Fields of a form."""
@@ -141,9 +142,21 @@ def _text(content: bytes) -> str:
 def _json(content: bytes) -> tuple[Any, str]:
     text = _text(content)
     try:
-        return json.loads(text), text
+        value = json.loads(text)
     except (ValueError, RecursionError):
         raise Problem(400, "Invalid JSON document") from None
+    return _whole(value, text), text
+
+
+def _whole(value: Any, source: str) -> Any:
+    """
+    The value itself.
+
+    @raises Problem: its JSON writes halves of characters, which nobody could pass on (T-TEXT-1).
+    """
+    if json_has_halves(source, value):
+        raise Problem(400, f"The body has {HALVES}")
+    return value
 
 
 def _yaml(content: bytes) -> tuple[Any, str]:
@@ -158,9 +171,10 @@ def _plain(content: bytes) -> tuple[Any, str]:
     """JSON that does not say so, as browsers send it; anything else is text."""
     text = _text(content)
     try:
-        return json.loads(text), text
+        value = json.loads(text)
     except (ValueError, RecursionError):
         return text, text
+    return _whole(value, text), text
 
 
 def _msgpack(content: bytes) -> tuple[Any, str]:

@@ -9,7 +9,8 @@ from itertools import islice
 from typing import Any
 
 from saltwisted.domain.api.pieces import PIECE, TEXT, room_after
-from saltwisted.wire.msgpack import pack
+from saltwisted.wire.msgpack import pack, pack_bin, text_errors
+from saltwisted.wire.text import ESCAPE
 
 Pack = Callable[[Any], bytes]
 _LONG_TEXT = b"\xdb"
@@ -93,17 +94,19 @@ def _begun(value: Any, by: Pack, inside: list[tuple[Iterator[Any], list[Any]]]) 
         inside.append((iter(value), []))
         yield _head(0x90, 0xDC, len(value))
     elif isinstance(value, str) and len(value) > TEXT:
-        yield from _text(value)
+        yield from _text(value, text_errors(by is pack_bin))
     else:
         yield by(value)
 
 
-def _text(value: str) -> Iterator[bytes]:
+def _text(value: str, errors: str) -> Iterator[bytes]:
     """A long text: its length in bytes comes first, and is known last."""
     made: list[bytes] = []
     try:
-        for start in range(0, len(value), TEXT):
-            made.append(value[start : start + TEXT].encode("utf-8", "surrogateescape"))
+        # What is escaped may take six bytes
+        step = TEXT // 2 if errors == ESCAPE else TEXT
+        for start in range(0, len(value), step):
+            made.append(value[start : start + step].encode("utf-8", errors))
             yield b""
         yield _LONG_TEXT + sum(map(len, made)).to_bytes(4, "big")
     except (UnicodeEncodeError, OverflowError) as error:

@@ -28,6 +28,7 @@ from attrs import asdict, evolve, field, frozen
 from saltwisted.domain.claims.copies import LATE, WINDOW, Instance, number_of
 from saltwisted.domain.claims.voter import TERM
 from saltwisted.errors import ConfigError, WireError
+from saltwisted.wire.text import HALVES, escaped, json_has_halves
 
 OPTION = "claims_etcd"
 KINDS = ("term", "open", "plan", "done")
@@ -174,7 +175,9 @@ class Record:
 
 def encode_record(record: Record) -> bytes:
     """As JSON."""
-    return json.dumps(asdict(record)).encode()
+    fields = asdict(record)
+    texts = {name: escaped(each) for name, each in fields.items() if isinstance(each, str)}
+    return json.dumps({**fields, **texts}).encode()
 
 
 _TYPES: Mapping[str, tuple[type, ...]] = {
@@ -191,6 +194,8 @@ def decode_record(data: bytes) -> Record:
     """
     try:
         fields = json.loads(data)
+        if json_has_halves(data, fields):
+            raise ValueError(HALVES)
         record = Record(**fields)
     except (ValueError, TypeError, RecursionError):
         raise WireError("a value that is not ours") from None

@@ -4,6 +4,9 @@ Whether git's report on a signature is good, and the texts about a bad one.
 A signature counts if one of the trusted keys made it while that key was valid. If a key has expired
 since then, its signatures stay valid; if it is revoked, or no longer in the file, they do not. The
 signer states the time of a signature.
+
+Reports have names in them that others have chosen. Their lines end where the programs end them, and
+not at all that Python takes for an end.
 """
 
 from __future__ import annotations
@@ -44,7 +47,7 @@ def keys_of(listed: str) -> dict[str, Key]:
     """
     found: dict[str, Key] = {}
     primary = last = Key()
-    for line in listed.splitlines():
+    for line in listed.split("\n"):
         row = line.split(":")
         if row[0] in ("pub", "sub") and len(row) > 6:
             last = Key(int(row[6]) if row[6].isdigit() else 0, row[1] == "r")
@@ -66,7 +69,7 @@ def wrong_with_gpg(status: int, told: str, keys: Mapping[str, Key]) -> str:
     @param status: the exit status of C{git verify-commit --raw}.
     @param told: its output: the lines of C{gpg --status-fd}.
     """
-    rows = [line.split() for line in told.splitlines() if line.startswith("[GNUPG:] ")]
+    rows = [line.split() for line in told.split("\n") if line.startswith("[GNUPG:] ")]
     outcomes = [row for row in rows if len(row) > 2 and row[1] in _OUTCOMES]
     if not outcomes:
         return "has no OpenPGP signature"
@@ -96,7 +99,7 @@ def wrong_with_gpg(status: int, told: str, keys: Mapping[str, Key]) -> str:
 
 def wrong_with_ssh(status: int, told: str) -> str:
     """What is wrong with an SSH signature; C{""} for nothing."""
-    lines = told.splitlines()
+    lines = told.split("\n")
     if not status and lines and lines[0].startswith(_SSH_GOOD):
         return ""
     for line in lines:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from saltwisted.wire.msgpack import MAX_DEPTH, pack
+from saltwisted.wire.text import HALVES, escaped
 
 _LEFT_OUT = object()
 
@@ -45,8 +46,8 @@ def _copy(value: Any, above: tuple[int, ...], keys: tuple[str, ...], problems: l
             found = {}
             for key in list(value):
                 name = (*keys, str(key))
-                if not isinstance(key, (str, bytes, int, type(None))) and not _is_sent(key):
-                    problems.append(_told((*keys, "a key"), type(key).__name__))
+                if not isinstance(key, (bytes, int, type(None))) and not _is_sent(key):
+                    problems.append(_told((*keys, "a key"), _why(key)))
                     continue
                 kept = _copy(value[key], here, name, problems)
                 if kept is not _LEFT_OUT:
@@ -56,7 +57,7 @@ def _copy(value: Any, above: tuple[int, ...], keys: tuple[str, ...], problems: l
         return [one for one in items if one is not _LEFT_OUT]
     if _is_sent(value):
         return value
-    problems.append(_told(keys, type(value).__name__))
+    problems.append(_told(keys, _why(value)))
     return _LEFT_OUT
 
 
@@ -68,5 +69,10 @@ def _is_sent(value: Any) -> bool:
     return True
 
 
+def _why(value: Any) -> str:
+    """What is wrong with a value that cannot be sent."""
+    return HALVES if isinstance(value, str) else type(value).__name__
+
+
 def _told(keys: tuple[str, ...], why: str) -> str:
-    return f"{':'.join(keys) or 'the whole pillar'} cannot be sent: {why}"
+    return escaped(f"{':'.join(keys) or 'the whole pillar'} cannot be sent: {why}")

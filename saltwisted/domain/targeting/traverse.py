@@ -4,8 +4,9 @@ Looking into nested data with C{a:b:c}, and matching what is found there.
 The rules are those of C{salt.utils.data} in 3008.5 (C{traverse_dict_and_list},
 C{subdict_match}): lists may be entered by number or through the maps in them,
 a key may itself contain the delimiter, numbers as keys are found by their text,
-the last part may be one of the keys of a map as well as a value, comparison ignores case. An expression is prepared once (L{Subdict}) and then
-asked of many minions.
+the last part may be one of the keys of a map as well as a value, comparison
+ignores case. An expression is prepared once (L{Subdict}) and then asked of many
+minions.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """
 C{_minion_event}: puts events of minions on the master's bus.
 
-A minion may fire any tag of its own making, but no tag in the name of a master, a job or another
-minion (T-EVT-1): such events are dropped and counted, and the rest of the request is served.
-C{minion_events} says which of its own tags it may use (T-EVT-3).
+A minion may fire any tag of its own making, but below C{salt/} only what stock's minions fire about
+themselves (T-EVT-1, T-EVT-4): other events are dropped, counted and named in the log, and the rest
+of the request is served. C{minion_events} says which of its own tags it may use (T-EVT-3), and may
+open more of those below C{salt/}.
 
 An event that triggers a reaction is acknowledged like a return: when it is on this disk, and on
 another node's or after a second without that (C{IKeptEvents}). If the disk refuses, there is no
@@ -24,10 +25,10 @@ from typing import Any, TypeAlias
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from saltwisted.domain.acl import minion_may_say
 from saltwisted.domain.api.pieces import room_after
-from saltwisted.domain.events import MAX_TAG, minion_may_fire, rough_weight
-from saltwisted.domain.firing import of_salt
+from saltwisted.domain.brief import brief
+from saltwisted.domain.events import MAX_TAG, rough_weight
+from saltwisted.domain.minionevents import refusal
 from saltwisted.domain.reactions.keeping import occasion_for
 from saltwisted.domain.secrecy import firing_job, is_secret, telling_event, told_event
 from saltwisted.domain.who import MINION, Who
@@ -121,15 +122,14 @@ def _each(cmd: MinionEvent) -> Iterator[tuple[str, dict[str, Any]] | None]:
 
 def _may_fire(ctx: Context, who: str, tag: str, tells: bool = True) -> bool:
     """@param tells: whether the log says it if it may not."""
-    if not minion_may_fire(who, tag):
-        ctx.counters["dropped:event"] += 1
-        return False
-    if not of_salt(tag) and not minion_may_say(ctx.config.minion_events, who, tag):
-        ctx.counters["denied:event"] += 1
-        if tells:
-            tell_refusal(ctx, Who(who, MINION), f"fire {tag}", "minion_events")
-        return False
-    return True
+    refused = refusal(ctx.config.minion_events, who, tag)
+    if refused is None:
+        return True
+    ctx.counters[refused.counter] += 1
+    if tells:
+        told = f"fire {brief(tag)}"
+        tell_refusal(ctx, Who(who, MINION), told, refused.source, refused.advice)
+    return False
 
 
 def _take(ctx: Context, who: str, events: Events) -> Any:
@@ -190,16 +190,18 @@ async def _many(ctx: Context, who: str, cmd: MinionEvent) -> None:
     clock = ctx.clock
     events: list[tuple[str, dict[str, Any]]] = []
     secret: dict[str, bool | None] = {}
-    refused = ctx.counters["denied:event"]
+    is_told = False
     async for event in in_turns(clock, _each(cmd)):
         if event is None:
             continue
         tag, data = event
         # The log says the first one: a list has a hundred thousand
-        if _may_fire(ctx, who, tag, ctx.counters["denied:event"] == refused):
-            events.append((tag, data))
-            if jid := firing_job(tag, data):
-                secret[jid] = ctx.publisher.secrets.find(jid)
+        if not _may_fire(ctx, who, tag, not is_told):
+            is_told = True
+            continue
+        events.append((tag, data))
+        if jid := firing_job(tag, data):
+            secret[jid] = ctx.publisher.secrets.find(jid)
     await _look_up(ctx, list(islice((jid for jid in secret if secret[jid] is None), LOOKED_UP)))
     async for jid in in_turns(clock, secret):
         secret[jid] = ctx.publisher.secrets.find(jid)

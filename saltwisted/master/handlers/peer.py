@@ -10,16 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from saltwisted.domain.acl import (
-    Grant,
-    command_fault,
-    minion_may_say,
-    peer_allows,
-    peer_may_publish,
-)
+from saltwisted.domain.acl import Grant, command_fault, peer_allows, peer_may_publish
 from saltwisted.domain.brief import brief
 from saltwisted.domain.events import rough_weight
 from saltwisted.domain.firing import SEND, tag_sent
+from saltwisted.domain.minionevents import refusal
 from saltwisted.domain.secrecy import marked
 from saltwisted.domain.targeting.bounds import fault
 from saltwisted.domain.targeting.selection import exact_form, guesses_pillar
@@ -151,11 +146,14 @@ async def minion_runner(ctx: Context, who: str, cmd: MinionRunner) -> Any:
         ctx.counters["refused:too-large"] += 1
         return {}
     arguments = _args(cmd.arg)
-    tag = tag_sent(arguments, {}) if cmd.fun == SEND else None
-    if cmd.fun == SEND and not minion_may_say(ctx.config.minion_events, who, tag):
-        ctx.counters["denied:event"] += 1
-        tell_refusal(ctx, Who(who, MINION), f"fire {brief(tag)}", "minion_events")
-        return {}
+    if cmd.fun == SEND:
+        tag = tag_sent(arguments, {})
+        refused = refusal(ctx.config.minion_events, who, tag)
+        if refused is not None:
+            ctx.counters[refused.counter] += 1
+            told = f"fire {brief(tag)}"
+            tell_refusal(ctx, Who(who, MINION), told, refused.source, refused.advice)
+            return {}
     HIDDEN.set(bool(cmd.no_log))
     try:
         result = await ctx.runner(cmd.fun, arguments, {}, Who(who, MINION), exact=True)

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from saltwisted.domain.git.refspecs import is_narrow, tracked
+from saltwisted.wire.text import is_text
 from saltwisted.worker.git import program
 
 MOST_TOLD = 32 * 1024 * 1024
@@ -53,9 +54,11 @@ def heard(
 def after_fetch(said: bytes, refspecs: Iterable[str]) -> dict[str, str] | None:
     """The refs that there would be after a fetch; C{None} where only a fetch can say."""
     told = {}
-    for line in said.decode(errors="surrogateescape").splitlines():
+    for line in said.decode(errors="surrogateescape").split("\n"):
         oid, _, ref = line.partition("\t")
-        told[ref] = oid
+        # As a fetch leaves it out
+        if ref and is_text(ref):
+            told[ref] = oid
     return tracked(told, refspecs)
 
 

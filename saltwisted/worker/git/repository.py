@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgpack
 
+from saltwisted.wire.text import is_text
 from saltwisted.worker.git import news, program
 from saltwisted.worker.git.program import GitError
 
@@ -163,7 +164,8 @@ def packed_refs(path: str) -> dict[str, str]:
     """Ref to object, of C{packed-refs} and of the refs beside it, which come before."""
     found: dict[str, str] = {}
     with suppress(FileNotFoundError), open(os.path.join(path, "packed-refs"), "rb") as file:
-        for line in file.read().decode(errors="surrogateescape").splitlines():
+        # A name may have what Python takes for the end of a line, too, and git does not
+        for line in file.read().decode(errors="surrogateescape").split("\n"):
             oid, _, name = line.partition(" ")
             if name and oid[:1] not in "#^":
                 found[name] = oid
@@ -477,7 +479,10 @@ class Fetch:
                 raise GitError(f"the remote sent more than {most >> 20} MiB in one fetch") from None
             raise GitError(explain(error.text, request)) from None
         found = packed_refs(quarantine)
-        refs = {ref: oid for ref, oid in found.items() if not ref.startswith(KEPT_REFS)}
+        # A name that is no UTF-8 can be no environment, and must not keep the others away
+        refs = {
+            ref: oid for ref, oid in found.items() if not ref.startswith(KEPT_REFS) and is_text(ref)
+        }
         bound(refs)
         return refs
 

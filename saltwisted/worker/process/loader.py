@@ -36,7 +36,6 @@ from typing import Any
 from saltwisted.worker.called import Called
 from saltwisted.worker.process.asbefore import begins as noted
 from saltwisted.worker.process.beside import replaced, take_beside
-from saltwisted.worker.process.called import Called
 from saltwisted.worker.process.catalogue import Catalogue
 from saltwisted.worker.process.elsewhere import why_missing
 from saltwisted.worker.process.extensions import is_offered

@@ -35,6 +35,7 @@ from saltwisted.domain.bearer import (
     terms_of,
 )
 from saltwisted.domain.eauth import Proof, credentials
+from saltwisted.wire.text import HALVES, json_has_halves
 from saltwisted.worker.process.web import LARGEST, ask, said
 
 DISCOVERY = "/.well-known/openid-configuration"
@@ -254,6 +255,8 @@ def _document(address: str, ca_file: str) -> dict[str, Any]:
         found = None
     if not isinstance(found, dict):
         raise ValueError(f"the answer of {address} is not a JSON object")
+    if json_has_halves(body, found):
+        raise ValueError(f"the answer of {address} has {HALVES}")
     return found
 
 

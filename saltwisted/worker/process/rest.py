@@ -13,6 +13,7 @@ from typing import Any
 
 from saltwisted.config.secrets import shown_text
 from saltwisted.domain.eauth import MAX_RULES, Proof
+from saltwisted.wire.text import json_has_halves
 from saltwisted.worker.process.web import LARGEST, ask, said
 
 
@@ -60,6 +61,6 @@ def _rules(body: bytes) -> tuple[Any, ...] | None:
         return None
     if found is None:
         return ()
-    if not isinstance(found, list) or len(found) > MAX_RULES:
+    if not isinstance(found, list) or len(found) > MAX_RULES or json_has_halves(body, found):
         return None
     return tuple(found) if all(isinstance(rule, (str, dict)) for rule in found) else None
