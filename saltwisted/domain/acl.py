@@ -381,11 +381,11 @@ def covering(
     for rule in rules:
         yield None
         if isinstance(rule, str):
-            if not rule.startswith("@") and _compiled(rule) is not None:
+            if _names_function(rule):
                 return Grant()
             continue
         target, conditions = _for_minions(rule)
-        if target and _listed(conditions):
+        if target and any(map(_names_function, _listed(conditions))):
             if target == EVERYBODY:
                 return Grant()
             targets[target] = None
@@ -395,6 +395,15 @@ def covering(
         if not left:
             return Grant(meant)
     return None
+
+
+def _names_function(condition: Any) -> bool:
+    """Whether it allows functions, with any arguments or some; not so C{@events}."""
+    if isinstance(condition, Mapping) and len(condition) == 1:
+        condition = next(iter(condition))
+    if not isinstance(condition, str) or condition.startswith("@"):
+        return False
+    return _compiled(condition) is not None
 
 
 def may_target(

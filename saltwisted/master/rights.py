@@ -36,9 +36,9 @@ class Rights:
     """
     The rules, for one master.
 
-    @ivar publish: its bounds are the minions by which a job was judged, a L{Selection
-        <saltwisted.domain.targeting.selection.Selection>}: it is published to these. C{None}: to
-        whom its target means.
+    @ivar publish: its bounds are the minions by which a job was judged, as
+        L{Dispatcher.publish<saltwisted.master.dispatch.Dispatcher.publish>} takes them; C{None}
+        where the rules allow it on every minion.
     @ivar match: likewise.
     @ivar runner: its bounds are the rules of a login; C{None} for who is not bound by any.
     """

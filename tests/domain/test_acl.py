@@ -369,6 +369,8 @@ class GrantTests(SynchronousTestCase):
             # Together they cover it
             ([some, {"db1": [{"cmd.run": {"args": ["x"]}}]}], "*", "glob", ["db1", "web1", "web2"]),
             ([{"web*": []}], "web*", "glob", None),
+            # Whose events one may see is not whom one may have do something
+            ([{"web*": ["@events", "(", 5]}, {"*": "@events"}], "web*", "glob", None),
             ([{"broken": ["test.*"]}], "web*", "glob", None),
             (["pkg.install"], "db1", "glob", "every"),
             ([{"*": ["pkg.install"]}], "none", "glob", "every"),

@@ -473,6 +473,30 @@ class RunnerTests(Bounds):
         given = {"arg": ["I@secret:abc", "a"]}
         ((good, value),) = self.results(door, "match.compound_matches", given)
         self.assertEqual((good, value), (True, {"res": "a"}))
+        # What it means is covered, and not the minion in question
+        ((good, _),) = self.results(door, "match.compound_matches", {"arg": ["I@secret:abc", "b"]})
+        self.assertFalse(good)
+
+    def test_T_PIL_3_what_was_judged_is_answered(self) -> None:
+        """
+        T-PIL-3: a runner answers about the minions by which its target was judged, though another
+        one should match a moment later.
+        """
+        targets = self.rig.ctx.dispatcher.targets
+        find = targets.find
+
+        async def looking(*args: Any, **kwargs: Any) -> Selection:
+            found = await find(*args, **kwargs)
+            self.know("b", "B", "abc")
+            return found
+
+        self.patch(targets, "find", looking)
+        for fun in ("cache.mine", "cache.grains"):
+            self.know("b", "B", "xyz")
+            given = {"kwarg": {"tgt": "secret:abc", "tgt_type": "pillar"}}
+            ((good, value),) = self.results(self.doors()["operation"], fun, given)
+            seen = sorted(value) if good else []
+            self.assertEqual(seen, ["a"] if len(self.rules) > 1 else [], fun)
 
     def test_T_PIL_3_orchestrations(self) -> None:
         """
