@@ -319,10 +319,10 @@ class _Collector:
         return merged
 
     def where(self, option: str, *inner: str) -> tuple[str | None, int | None]:
-        for path in reversed(self.sources) if inner else ():
-            line = line_of(self.texts[path], option, *inner)
+        for name in reversed(self.sources) if inner else ():
+            line = line_of(self.texts[name], option, *inner)
             if line is not None:
-                return path, line
+                return name, line
         path = self.origin.get(option)
         return path, None if path is None else line_of(self.texts[path], option)
 
