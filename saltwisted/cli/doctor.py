@@ -8,16 +8,20 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 
+from attrs import evolve
+
 from saltwisted.cli import console, options
 from saltwisted.cli.options import Parser
 from saltwisted.domain.doctor import Finding, Severity, configuration, sorted_findings
 from saltwisted.errors import ConfigError
+from saltwisted.tools.checking import faults
 from saltwisted.tools.doctor import Doctor, MinionDoctor, mend
 from saltwisted.tools.units import is_used
 from saltwisted.worker.process.configio import load_from_disk
 
 EX_ERROR = 1
 EX_DEGRADED = 3
+DOWN = "daemon.down"
 
 
 def build_parser() -> Parser:
@@ -60,7 +64,10 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
         except ConfigError as error:
             found.append(configuration(str(error)))
             continue
-        found += one.look(chosen.from_minion)
+        looked = one.look(chosen.from_minion)
+        if isinstance(one, Doctor) and any(finding.id == DOWN for finding in looked):
+            looked = would_start(looked, one.role, chosen.config_dir)
+        found += looked
         unknown.update(one.unknown)
     found = sorted_findings(found)
     done: dict[str, str] = {}
@@ -122,6 +129,18 @@ def doctor_for(
     if role == "minion":
         return MinionDoctor(loaded.minion, list(loaded.sources))
     return Doctor(loaded.master, list(loaded.sources))
+
+
+def would_start(found: list[Finding], role: str, directory: str | None) -> list[Finding]:
+    """
+    The same, when a daemon does not answer: with what keeps it from starting, if there is
+    something; then nobody is told to start it.
+    """
+    refused = [one for one in faults(role, directory, ports=False) if one.severity == "error"]
+    if not refused:
+        return found
+    rest = [evolve(one, command="") if one.id == DOWN else one for one in found]
+    return [*(configuration(str(one)) for one in refused), *rest]
 
 
 def show(found: list[Finding], done: Mapping[str, str], unknown: Mapping[str, str]) -> None:

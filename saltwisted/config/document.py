@@ -193,15 +193,32 @@ def parse(text: str, path: str) -> dict[str, Any]:
     return value
 
 
-def line_of(text: str, option: str) -> int | None:
-    """The line (1-based) where a top-level option stands; only for error messages."""
+def line_of(text: str, option: str, *inner: str) -> int | None:
+    """
+    The line (1-based) where a top-level option stands; only for error messages.
+
+    @param inner: keys below it, one in the other; in a list, those of the maps that it has.
+    """
     import yaml
 
     try:
-        root = yaml.compose(text, Loader=loader_class())
+        nodes: list[Any] = [yaml.compose(text, Loader=loader_class())]
     except yaml.YAMLError:
         return None
-    for key, _ in root.value if isinstance(root, yaml.MappingNode) else ():
-        if getattr(key, "value", None) == option:
-            return int(key.start_mark.line) + 1
-    return None
+    line = None
+    for name in (option, *inner):
+        found = next(
+            (
+                (key, value)
+                for node in nodes
+                for key, value in (node.value if isinstance(node, yaml.MappingNode) else ())
+                if getattr(key, "value", None) == name
+            ),
+            None,
+        )
+        if found is None:
+            return None
+        key, value = found
+        line = int(key.start_mark.line) + 1
+        nodes = list(value.value) if isinstance(value, yaml.SequenceNode) else [value]
+    return line

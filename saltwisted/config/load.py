@@ -165,8 +165,9 @@ class Loaded:
         the same with its type.
     @ivar sources: the files that were read, in order; the first line of a log names them.
     @ivar id_to_cache: C{(path, id)} when the id was guessed and should be written there.
-    @ivar where: C{where(option)}: the file and the line (1-based) that set an option, each C{None}
-        if it is not known. It reads the file's text again: for messages only.
+    @ivar where: C{where(option, *keys)}: the file and the line (1-based) that set an option, or
+        what has these keys below it, if that is found; each C{None} if it is not known. It reads
+        the files' texts again: for messages only.
     """
 
     def __init__(
@@ -175,7 +176,7 @@ class Loaded:
         warnings: Sequence[str | Callable[[], str]] = (),
         sources: Sequence[str] = (),
         id_to_cache: tuple[str, str] | None = None,
-        where: Callable[[str], tuple[str | None, int | None]] = lambda option: (None, None),
+        where: Callable[..., tuple[str | None, int | None]] = lambda *names: (None, None),
     ) -> None:
         self.config: Any = config
         self._warnings = warnings
@@ -317,7 +318,11 @@ class _Collector:
                 merge(merged, values)
         return merged
 
-    def where(self, option: str) -> tuple[str | None, int | None]:
+    def where(self, option: str, *inner: str) -> tuple[str | None, int | None]:
+        for name in reversed(self.sources) if inner else ():
+            line = line_of(self.texts[name], option, *inner)
+            if line is not None:
+                return name, line
         path = self.origin.get(option)
         return path, None if path is None else line_of(self.texts[path], option)
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
@@ -27,6 +28,7 @@ from attrs import asdict, frozen
 
 from saltwisted.config import git
 from saltwisted.config.api import BLOCKS, options_of
+from saltwisted.config.document import line_of
 from saltwisted.config.gitpillar import all_pillar_remotes
 from saltwisted.config.load import Loaded, Remark
 from saltwisted.config.options import MasterConfig, MinionConfig
@@ -120,18 +122,17 @@ class Check:
         path, line = loaded.where(option)
         self._add(Finding(severity, text, path, line))
 
-    def _try(self, loaded: Loaded, option: str, read: Callable[[], Iterator[Any]]) -> None:
-        """What a reader says; that it fails itself is a finding, and no reason to stop."""
+    def _try(self, loaded: Loaded, option: str, read: Callable[[], None]) -> None:
+        """Read something; that a reader fails itself is a finding, and no reason to stop."""
         try:
-            for text in read():
-                self._warn(loaded, option, str(text))
+            read()
         except Exception as error:
             self._warn(loaded, option, f"{option}: {error or type(error).__name__}")
 
     # -- what a daemon reads when it runs
 
     def _master(self, loaded: Loaded) -> None:
-        config = loaded.master
+        config, now = loaded.master, self._now
         block = metrics_settings_or_none(config)
         if (
             block is not None
@@ -140,15 +141,11 @@ class Check:
         ):
             text = "metrics: api is true, but there is no HTTP API to serve them"
             self._warn(loaded, "metrics", text)
-        for file, text in of_reactor(config):
-            if file:
-                self._add(Finding(WARNING, text, file))
-            else:
-                self._warn(loaded, "reactor", text)
-        self._try(loaded, "schedule", lambda: of_schedule(config, self._now))
+        self._try(loaded, "reactor", lambda: self._reactor(loaded))
+        self._try(loaded, "schedule", lambda: self._schedule(loaded, of_schedule(config, now)))
         for option in ("file_roots", "pillar_roots"):
             self._roots(loaded, option)
-        self._try(loaded, "pillar_roots", lambda: iter(top_errors(config)))
+        self._try(loaded, "pillar_roots", lambda: self._top(config))
         for text in all_pillar_remotes(config.value)[1]:
             self._warn(loaded, "ext_pillar", text)
         if self._asked.get("online"):
@@ -159,9 +156,30 @@ class Check:
                     path, line = loaded.where(option)
                     self._add(Finding(ERROR, f"{option}: {text}", path, line, port))
 
+    def _reactor(self, loaded: Loaded) -> None:
+        for file, tag, text in of_reactor(loaded.master):
+            if file:
+                with open(file, encoding="utf-8") as stream:
+                    line = line_of(f"reactor:\n{stream.read()}", "reactor", tag) if tag else None
+                self._add(Finding(WARNING, text, file, line - 1 if line else None))
+            else:
+                path, line = loaded.where("reactor", *([tag] if tag else []))
+                self._add(Finding(WARNING, text, path, line))
+
+    def _schedule(self, loaded: Loaded, found: Iterator[tuple[str, str]]) -> None:
+        for name, text in found:
+            path, line = loaded.where("schedule", name)
+            self._add(Finding(WARNING, f"schedule: {text}", path, line))
+
+    def _top(self, config: MasterConfig) -> None:
+        for text in top_errors(config):
+            path, line = top_place(config, text)
+            self._add(Finding(WARNING, f"pillar_roots: {' '.join(text.split())}", path, line))
+
     def _minion(self, loaded: Loaded) -> None:
-        config = loaded.minion
-        self._try(loaded, "schedule", lambda: of_minion_schedule(config, self._now))
+        config, now = loaded.minion, self._now
+        entries = of_minion_schedule(config, now)
+        self._try(loaded, "schedule", lambda: self._schedule(loaded, entries))
         if config.file_client == "local":
             for option in ("file_roots", "pillar_roots"):
                 self._roots(loaded, option)
@@ -204,15 +222,12 @@ def metrics_settings_or_none(config: MasterConfig) -> Any:
         return None
 
 
-def of_minion_schedule(config: MinionConfig, now: datetime) -> Iterator[str]:
-    """What is wrong with a minion's entries, a sentence each."""
-    said: list[str] = []
+def of_minion_schedule(config: MinionConfig, now: datetime) -> Iterator[tuple[str, str]]:
+    """What is wrong with a minion's entries: the name of each and a sentence."""
     returner = config.extra.get("schedule_returner")
-    book = Book(
-        {}, lambda low, high: low, lambda level, text: said.append(f"schedule: {text}"), returner
-    )
+    book = Book({}, lambda low, high: low, lambda level, text: None, returner)
     book.take(config.schedule, now)
-    yield from said
+    yield from book.errors.items()
 
 
 def top_errors(config: MasterConfig) -> list[str]:
@@ -228,6 +243,25 @@ def top_errors(config: MasterConfig) -> list[str]:
         for text in worker.top_errors({"id": "saltwisted-check", "grains": {}})
         if "undefined" not in text
     ]
+
+
+def top_place(config: MasterConfig, text: str) -> tuple[str | None, int | None]:
+    """
+    Where a pillar's top file is wrong, if there is only one; the line only if it is no template,
+    whose lines are others.
+    """
+    names = (
+        os.path.join(str(folder), "top.sls")
+        for folders in config.pillar_roots.values()
+        for folder in folders
+    )
+    files = [name for name in names if os.path.isfile(name)]
+    if len(files) != 1:
+        return None, None
+    with open(files[0], encoding="utf-8", errors="replace") as stream:
+        is_template = "{%" in stream.read()
+    found = None if is_template else re.search(r"line (\d+)", text)
+    return files[0], int(found.group(1)) if found else None
 
 
 def ports_of(role: str, config: MasterConfig) -> Iterator[tuple[str, str, int]]:

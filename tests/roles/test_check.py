@@ -4,6 +4,7 @@ C{saltwisted check} against real starts: what a start complains of, the check fi
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
@@ -75,7 +76,7 @@ class Site:
         path = f"{self.conf}/{self.name}"
         write_config(path, self.values)
         if self.text is not None:
-            Path(path).write_text(self.text)
+            Path(path).write_bytes(self.text.encode("utf-8", "surrogateescape"))
 
     def line(self, option: str) -> int:
         """Where an option stands."""
@@ -173,6 +174,18 @@ def etcd(**options: Any) -> Change:
     return sets(claims="etcd", claims_etcd=["https://127.0.0.1:9"], **options)
 
 
+def itself(site: Site) -> None:
+    """A file that includes itself."""
+    site.file("conf/more", "include: more\n")
+    sets(include="more")(site)
+
+
+def shown(site: Site) -> None:
+    """A certificate for etcd that is none."""
+    site.file("x", "x")
+    etcd(claims_etcd_cert="HOME/x", claims_etcd_key="HOME/x")(site)
+
+
 MISSING = "HOME/nosuch"
 CASES: dict[str, Case] = {
     # the files
@@ -180,6 +193,8 @@ CASES: dict[str, Case] = {
     "twice": Case("master", "conflicting ID", reads("id: a\nid: b\n")),
     "nomap": Case("master", "lines of the form", reads("- a\n")),
     "include": Case("master", "include needs", reads("include: {a: b}\n")),
+    "bytes": Case("master", "not UTF-8", reads("id: \udce4\n")),
+    "itself": Case("master", "included by itself", itself),
     "minion yaml": Case("minion", "minion:2", reads("a: [\n")),
     # values
     "type": Case("master", "timeout:", sets(timeout=[1]), "timeout"),
@@ -209,10 +224,13 @@ CASES: dict[str, Case] = {
     "ciphers": Case("master", "ciphers", tls(ciphers="NOSUCH"), "ssl"),
     "cert_reqs": Case("master", "cert_reqs", tls(cert_reqs="X"), "ssl"),
     "verify_flags": Case("master", "verify_flags", tls(verify_flags=["X"]), "ssl"),
+    "verify_locations": Case("master", "verify_locations", tls(verify_locations=[{"x": 1}]), "ssl"),
     "minion ssl": Case("minion", "cert_reqs", tls(cert_reqs="X"), "ssl"),
     # metrics
     "metrics": Case("master", "unknown option", sets(metrics={"x": 1}), "metrics"),
     "metrics port": Case("master", "port is a", sets(metrics={"port": "x"}), "metrics"),
+    "metrics flag": Case("master", "true or false", sets(metrics={"minions": "x"}), "metrics"),
+    "metrics functions": Case("master", "functions is", sets(metrics={"functions": 1}), "metrics"),
     "metrics host": Case(
         "master", "no address of", sets(metrics={"host": "10.9.9.9", "port": 0}), "metrics"
     ),
@@ -267,6 +285,10 @@ CASES: dict[str, Case] = {
     ),
     "etcd": Case("cluster", "claims_etcd", sets(claims="etcd"), "claims", False),
     "etcd pair": Case("cluster", "or neither", etcd(claims_etcd_cert="x"), "claims_etcd_cert"),
+    "etcd address": Case(
+        "cluster", "is not an address", sets(claims="etcd", claims_etcd=["x"]), "claims_etcd"
+    ),
+    "etcd certificate": Case("cluster", "no PEM file", shown, "claims_etcd_cert"),
     "etcd ca": Case("cluster", "claims_etcd_ca", etcd(claims_etcd_ca=MISSING), "claims_etcd_ca"),
     "conflict": Case(
         "cluster", "conflict must be", sets(cluster_roots={"conflict": "x"}), "cluster_roots"
@@ -279,7 +301,145 @@ CASES: dict[str, Case] = {
     ),
 }  # fmt: skip
 """Each kind of fault that a start can complain of."""
+if os.geteuid() == 0:
+    CASES["owner"] = Case("master", "belongs to root", sets(user="nobody"), late=False)
+LATER = "-"
+"""Begins the reason why a start does not raise an error."""
+RAISES: dict[str, tuple[int, str]] = {
+    "cluster.life.settings:check": (5, "secret, copies, claims, peers, key pass"),
+    "cluster.links.port:PeerPort.startService": (1, "node interface"),
+    "cluster.roots.settings:settings_of": (5, "conflict, quiet"),
+    "config.document:parse": (5, "yaml, twice, nomap"),
+    "config.git:_remote": (3, "- a remote that cannot work is left out, with a warning"),
+    "config.git:_saltenvs": (1, "- likewise"),
+    "config.git:check_path": (1, "- likewise"),
+    "config.git:check_ref": (1, "- likewise"),
+    "config.git:check_url": (5, "- likewise"),
+    "config.git:judge": (7, "- likewise"),
+    "config.git:typed": (4, "- likewise"),
+    "config.gitpillar:pillar_remotes": (5, "- likewise"),
+    "config.load:_Collector.include": (2, "include, itself"),
+    "config.load:_Settling.fitted": (2, "type, sdb"),
+    "config.load:_Settling.judge": (2, "port, algorithm, master_type"),
+    "domain.api.signatures:_signed": (4, "api hook"),
+    "domain.api.signatures:git_rule_of": (1, "git hook"),
+    "domain.api.signatures:signatures_of": (
+        1,
+        "- what is no map is left out before",
+    ),
+    "domain.claims.etcd:_endpoint": (1, "etcd address"),
+    "domain.claims.etcd:settings_of": (5, "etcd, etcd pair"),
+    "domain.metrics.settings:_flag": (1, "metrics flag"),
+    "domain.metrics.settings:_functions": (1, "metrics functions"),
+    "domain.metrics.settings:_host": (1, "metrics host"),
+    "domain.metrics.settings:_port": (1, "metrics port"),
+    "domain.metrics.settings:settings_of": (3, "metrics"),
+    "kinds:Parts.take": (1, "- a name that there is not is warned of, and the usual one taken"),
+    "minion.links:Links.__init__": (1, "master_type"),
+    "roles.api:check": (1, "api host"),
+    "roles.caller:_asked": (2, "- of a command"),
+    "roles.metrics:_library": (1, "- of the installation"),
+    "roles.metrics:check": (1, "metrics host"),
+    "roles.minion:Network._ask_who.asked": (1, "- a function of the site's says it at run time"),
+    "roles.minion:_opened": (1, "minion key"),
+    "roles.minion:led_by": (1, "- a function of the site's says it at run time"),
+    "roles.minion:sign_key_of": (2, "signer, signer key"),
+    "roles.ports:Ports.startService": (1, "interface"),
+    "roles.ports:check_interface": (1, "interface, device"),
+    "roles.ports:check_transport": (1, "transport, minion transport"),
+    "roles.privileges:become": (2, "user"),
+    "roles.privileges:check_owner": (1, "owner"),
+    "roles.stores:Stores.job_log": (1, "- there is no other job store yet"),
+    "stores.git.objects:library": (2, "- of the installation"),
+    "stores.identity:_opened": (1, "key, passphrase, sign key"),
+    "stores.identity:pub_signature_of": (2, "signature"),
+    "tools.backup:backup": (1, "- of a command"),
+    "tools.takeover:plan": (1, "- of a command"),
+    "transports.etcdtls:_read": (1, "etcd ca"),
+    "transports.etcdtls:_shown": (1, "etcd certificate"),
+    "transports.etcdtls:tls_policy": (2, "etcd ca"),
+    "transports.ipc:ControlServer._lock": (1, "- another daemon, which may end"),
+    "transports.ipc:ControlServer.startService": (2, "- a directory that cannot be made"),
+    "transports.ipc:check_socket": (3, "socket, long"),
+    "transports.ssl_options:_context": (2, "version, ciphers"),
+    "transports.ssl_options:_files": (3, "certfile, no certfile, verify_flags"),
+    "transports.ssl_options:_trust": (1, "verify_locations"),
+    "transports.ssl_options:_verify": (1, "cert_reqs, minion ssl"),
+    "web.logfiles:LogFile.startService": (1, "api log"),
+    "web.logfiles:check_log_file": (1, "api log"),
+    "web.measures:MeasuresPort.startService": (1, "metrics host"),
+    "web.service:Api.startService": (1, "api host"),
+    "web.tls:context_of": (1, "api half"),
+    "web.tls:loaded": (1, "api pair"),
+    "web.tls:read": (1, "api certificate"),
+    "worker.git.localfiles:LocalGit._remotes": (1, "- of the installation"),
+    "worker.pillar.git:GitPillar._layout": (1, "- of a minion's pillar"),
+    "worker.pillar.git:GitPillar._mounted": (1, "- likewise"),
+    "worker.pillar.git:remotes": (1, "- likewise"),
+    "worker.process.configio:Disk.read": (2, "bytes"),
+    "worker.process.configio:Machine.call_id_function": (1, "- a function of the site's"),
+    "worker.process.configio:load_from_disk": (1, "- tests.cli.test_main, and nothing to read"),
+}
+"""
+What raises a C{ConfigError}: how often, and the cases that show it, or after a dash why a start
+does not.
+"""
+MAKERS = (
+    *("ConfigError", "WrongPlace", "PortError", "fail"),
+    "ConfigError",
+    "WrongPlace",
+    "PortError",
+    "fail",
+    "cannot_listen",
+    "_not_ours",
+    "_unusable",
+)
+"""Classes, and functions that make one of them to be raised."""
+
+
+def raisers() -> dict[str, int]:
+    """C{module:function} to how many such errors it raises, by the code."""
+    found: dict[str, int] = {}
+
+    def walk(node: ast.AST, module: str, name: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            inner = name
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                inner = f"{name}.{child.name}".strip(".")
+            if isinstance(child, ast.Raise) and isinstance(child.exc, ast.Call):
+                made = ast.unparse(child.exc.func).rpartition(".")[2]
+                if any(made.endswith(maker) for maker in MAKERS):
+                    found[f"{module}:{name}"] = found.get(f"{module}:{name}", 0) + 1
+            walk(child, module, inner)
+
+    top = Path(ROOT, "saltwisted")
+    for path in top.rglob("*.py"):
+        text = path.read_text()
+        if any(f"{maker}(" in text for maker in MAKERS):
+            module = ".".join(path.relative_to(top).with_suffix("").parts)
+            walk(ast.parse(text), module, "")
+    return found
+
+
 GOOD = ("master", "cluster", "minion")
+
+
+class RaiseTests(SynchronousTestCase):
+    """The cases are all that there are."""
+
+    def test_all(self) -> None:
+        """
+        Whatever raises an error of the configuration is in the table, as often as it does, with
+        cases that are tried or a reason. A new one needs a row, and its place in the readings.
+        """
+        self.assertEqual(raisers(), {name: count for name, (count, _) in RAISES.items()})
+        named = {
+            case
+            for _, words in RAISES.values()
+            if not words.startswith(LATER)
+            for case in words.split(", ")
+        }
+        self.assertEqual(named - CASES.keys() - {"owner"}, set())
 
 
 class StartTests(SynchronousTestCase):

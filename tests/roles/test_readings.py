@@ -32,7 +32,7 @@ PLACES = {"interface": ("/etc/master", 3), "ssl": ("/etc/more", 7)}
 
 def loaded() -> Loaded:
     """A configuration that was read from two files."""
-    return Loaded(MasterConfig(), where=lambda option: PLACES.get(option, (None, None)))
+    return Loaded(MasterConfig(), where=lambda *names: PLACES.get(names[0], (None, None)))
 
 
 class ReadingTests(SynchronousTestCase):

@@ -202,6 +202,7 @@ class HTTPTests(FetchTestCase):
         home, cache = self.path("etc"), self.path("master")
         values = {"id": "m", "pki_dir": self.path("pki"), "cachedir": cache}
         write_config(f"{home}/master", {**values, "gitfs_remotes": remotes})
+        write_config(f"{self.path('pki')}/master.pem", {})
         config = load_from_disk("master", home).master
         found, wrong = remotes_of(config.value)
         self.assertEqual((len(found), wrong), (2, []))

@@ -57,13 +57,18 @@ class Foreseen(Functions):
         return super().refusal(kind, fun, arg, kwarg)
 
 
-def of_reactor(config: MasterConfig) -> Iterator[tuple[str, str]]:
-    """What is wrong with the entries, and with their files: the file (or C{""}) and a sentence."""
+def of_reactor(config: MasterConfig) -> Iterator[tuple[str, str, str]]:
+    """
+    What is wrong with the entries, and with their files: a sentence each.
+
+    @return: the file with the entries (C{""} if they are in the configuration), the tag of the
+        entry (C{""} if it has none), and the sentence.
+    """
     value, path = config.reactor, ""
     if isinstance(value, str) and value:
         path, found = value, read_map(value)
         if "error" in found:
-            yield path, f"the reactor's entries cannot be read: {found['error']}"
+            yield path, "", f"the reactor's entries cannot be read: {found['error']}"
             return
         value = found["value"]
     entries: list[Entry] = []
@@ -71,7 +76,7 @@ def of_reactor(config: MasterConfig) -> Iterator[tuple[str, str]]:
         if isinstance(one, Entry):
             entries.append(one)
         else:
-            yield path, f"{one}; it is left out"
+            yield path, "", f"{one}; it is left out"
     wanted = [each for each in wanted_of(entries) if _is_here(config, each[1])]
     if not wanted:
         return
@@ -80,11 +85,11 @@ def of_reactor(config: MasterConfig) -> Iterator[tuple[str, str]]:
         [[sls, entry.saltenv, sample] for entry, sls, sample in wanted]
     )
     said = dict.fromkeys(
-        judged(entry, finding, lambda reaction: settled_by(functions.parameters, reaction))
+        (entry.tag, judged(entry, finding, lambda one: settled_by(functions.parameters, one)))
         for (entry, _, _), found in zip(wanted, answers, strict=True)
         for finding in found
     )
-    yield from ((path, text) for text in said if text)
+    yield from ((path, tag, text) for tag, text in said if text)
 
 
 def _is_here(config: MasterConfig, sls: str) -> bool:
@@ -92,17 +97,17 @@ def _is_here(config: MasterConfig, sls: str) -> bool:
     return not sls.startswith(SALT) or set(config.fileserver_backend) <= {"roots"}
 
 
-def of_schedule(config: MasterConfig, now: datetime) -> Iterator[str]:
-    """What is wrong with the entries of the configuration, a sentence each."""
+def of_schedule(config: MasterConfig, now: datetime) -> Iterator[tuple[str, str]]:
+    """What is wrong with the entries of the configuration: the name of each and a sentence."""
     schedule = without_hidden(config.schedule)
-    yield from (f"schedule: {remark}" for remark in remarks(schedule) if remark)
+    for name, data in schedule.items():
+        yield from ((name, remark) for remark in remarks({name: data}) if remark)
     functions = Foreseen(config)
-    said: list[str] = []
     book = Book(
         {},
         lambda low, high: low,
-        lambda level, text: said.append(f"schedule: {text}"),
+        lambda level, text: None,
         prepare=lambda name, data: prepared(name, data, functions.refusal),
     )
     book.take(schedule, now)
-    yield from said
+    yield from book.errors.items()
