@@ -10,6 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 REASONS: Mapping[str, str] = {
+    "wire.handshake.MinionHandshake._open: let token.__class__ is not bytes": (
+        "What is no bytes cannot be decrypted, which is refused in the next line."
+    ),
+    "wire.handshake.MinionHandshake._key: let sealed.__class__ is not bytes": (
+        "What is no bytes cannot be decrypted, which is refused in the next line."
+    ),
     "wire.decoding.walking: let skip.passed != len(data)": (
         "The library is fed the same bytes afterwards, and refuses what is behind the value."
     ),

@@ -23,6 +23,23 @@ from tests.wire.recorded import recorded
 BINARY = bytes(range(128, 160))
 
 
+class ExtensionTests(SynchronousTestCase):
+    """Salt's two extensions: a moment, and a constant."""
+
+    def test_constants(self) -> None:
+        """A constant is a short name with one plain value, whoever has made it."""
+
+        def made(*parts: object) -> bytes:
+            data: bytes = library.packb(parts)
+            packed: bytes = library.packb(library.ExtType(msgpack.EXT_CONSTANT, data))
+            return packed
+
+        self.assertEqual(unpack_raw(made("x" * 100, 5)), Constant("x" * 100, 5))
+        for parts in (("x" * 1100, None), (5, None), ("x", [1]), ("x", {}), ("x",), ("x", 1, 2)):
+            for reader in (unpack, unpack_raw, unpack_bin):
+                self.assertRaises(WireError, reader, made(*parts))
+
+
 class RecordedTests(SynchronousTestCase):
     def test_same_bytes_as_salt(self) -> None:
         """Every recorded value is packed to Salt's bytes, in both dialects."""
