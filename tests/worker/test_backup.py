@@ -137,6 +137,24 @@ class BackupTests(SynchronousTestCase):
         self.assertEqual(Path(self.file).read_bytes(), before)
         self.assertEqual({*os.listdir(self.home)}, there)
 
+    def test_never_still(self) -> None:
+        """A file that changes at each try is an error with its path: no half of it is kept."""
+        path = Path(self.keys, "large")
+        path.write_bytes(b"x" * 300_000)
+        copy = shutil.copyfile
+
+        def copied(*given: Any) -> None:
+            copy(*given)
+            with path.open("ab") as file:
+                file.write(b"more")
+
+        self.patch(shutil, "copyfile", copied)
+        error = self.assertRaises(StoreError, backup, self.config, self.file)
+
+        self.assertIn("keeps changing", str(error))
+        self.assertIn(str(path), str(error))
+        self.assertFalse(os.path.exists(self.file))
+
     def test_many(self) -> None:
         """Files go in one by one and come back in one reading: a thousand need no second copy."""
         for number in range(1000):
