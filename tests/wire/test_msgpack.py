@@ -23,6 +23,18 @@ from tests.wire.recorded import recorded
 BINARY = bytes(range(128, 160))
 
 
+class ManyBytesTests(SynchronousTestCase):
+    """Bytes that are no text, more of them than the quick way of reading can mark."""
+
+    def test_as_they_were(self) -> None:
+        """However many there are, on whatever level, in a short and in a long message."""
+        many = {f"k{number}": BINARY + bytes([number]) for number in range(200)}
+        for value in (many, {"a": many, "b": BINARY}, {"a": [*many.values()], "t": "text"}):
+            for more in ({}, {"pad": "x" * 300_000}, {"pad": ["x" * 1000] * 300}):
+                for packer in (pack, pack_bin):
+                    self.assertEqual(unpack(packer({**value, **more})), {**value, **more})
+
+
 class ExtensionTests(SynchronousTestCase):
     """Salt's two extensions: a moment, and a constant."""
 
