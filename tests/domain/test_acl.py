@@ -10,8 +10,11 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.acl import (
+    FUNCTIONS,
+    NAME,
     allowed,
     blacklisting,
+    command_fault,
     decide,
     may_publish,
     peer_allows,
@@ -316,6 +319,23 @@ class PublisherTests(SynchronousTestCase):
         self.assertFalse(fred("cmd.run", {"modules": ["cmd.run"]}))
         nothing = may_publish(rules_for({}, "fred"), {}, "fred", "test.ping", [], "*", "glob")
         self.assertFalse(decide(nothing, resolve))
+
+
+class CommandTests(SynchronousTestCase):
+    """What may be a command at all."""
+
+    def test_faults(self) -> None:
+        """A command has some functions with names of some length, in a text or in a list."""
+        many, long = ["test.ping"] * FUNCTIONS, "x" * NAME
+        for fun in ("test.ping", ["test.ping"], ("a.b", "c.d"), ",".join(many), many, long, [long]):
+            self.assertEqual(command_fault(fun), "")
+        for fun in (None, 5, {}, {"test.ping": 1}, [1], ["test.ping", None], b"test.ping", [[]]):
+            self.assertIn("as a string, or several in a list", command_fault(fun))
+        for fun in ([*many, "a.b"], ",".join([*many, "a.b"])):
+            self.assertIn("at most", command_fault(fun))
+            self.assertIn("functions", command_fault(fun))
+        for fun in (long + "x", [long + "x"], f"test.ping,{long}x"):
+            self.assertIn("characters long", command_fault(fun))
 
 
 class SpecialTests(SynchronousTestCase):

@@ -12,6 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from saltwisted.domain.causality.knowledge import Dot
 from saltwisted.domain.replica.entry import Stream
 from saltwisted.domain.replica.tokens import (
+    PREFIX,
     Token,
     Tokens,
     minion_use,
@@ -19,6 +20,7 @@ from saltwisted.domain.replica.tokens import (
     parse,
     prove_minion,
 )
+from saltwisted.errors import WireError
 
 NOW = 1_700_000_000.0
 FINGER = "f" * 64
@@ -83,6 +85,17 @@ class MinionTokenTests(SynchronousTestCase):
         self.apply(self.tokens.void_body())
         self.assertFalse(self.proven(void))
         self.assertFalse(self.tokens.proven_by_minion("0" * 32, "", "a", "b", "c", "d", NOW))
+
+    def test_line(self) -> None:
+        """A line of another beginning, or of more than anybody types, is no token."""
+        terms = {"pin": "0" * 64, "expiry": NOW, "role": "minion"}
+        line = new_token(os.urandom, **terms).line
+        self.assertEqual(parse(f" {line}\n").line, line)
+        for bad in ("x" * len(PREFIX) + line[len(PREFIX) :], line[len(PREFIX) :], PREFIX, ""):
+            self.assertRaises(WireError, parse, bad)
+        long = new_token(os.urandom, **terms, peers=("h" * 200,) * 20).line
+        self.assertGreater(len(long), 4096)
+        self.assertRaises(WireError, parse, long)
 
     def test_used_up(self) -> None:
         """Used up for others; the same key may ask another node, another key of the id may not."""

@@ -10,6 +10,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 REASONS: Mapping[str, str] = {
+    "wire.rsa.PrivateKey.sign_x931: let fill < 0": (
+        "A block of such a message is not below the modulus, which is refused a few lines below."
+    ),
+    "wire.rsa.PrivateKey.sign_x931: and gcd(block, n) != 1 or block >= n": (
+        "A block begins with 0x6a or 0x6b, and so is below the modulus; for the other condition one"
+        " has to know a factor of it."
+    ),
+    "wire.rsa.PrivateKey.sign_x931: let gcd(block, n) != 1 or block >= n": (
+        "A block begins with 0x6a or 0x6b, and so is below the modulus; for the other condition one"
+        " has to know a factor of it."
+    ),
+    "wire.rsa.PrivateKey.sign_x931: let self.public.open_x931(signature) != message": (
+        "A faulty signature does not open at all, which is an error already."
+    ),
+    "wire.publication.verify_publication: let not publication.signature": (
+        "An empty signature is of no key, which is refused a few lines below."
+    ),
     "wire.handshake.MinionHandshake._open: let token.__class__ is not bytes": (
         "What is no bytes cannot be decrypted, which is refused in the next line."
     ),

@@ -206,6 +206,7 @@ class PublicKeyTests(SynchronousTestCase):
             good[:-1],
             b"",
             "text",
+            "x" * len(good),
             bytes(len(good)),
             good[:-1] + bytes([good[-1] ^ 1]),
             key("master").sign_x931(b"salt"),
@@ -222,11 +223,25 @@ class PublicKeyTests(SynchronousTestCase):
             b"\x6b\xbb\xbb" + b"\x00" * 252 + b"\xcc",
             b"\x5b" + b"\xbb" * 200 + b"\xba" + b"salt".ljust(53) + b"\xcc",
             b"\x6b" + b"\xbb" * 254 + b"\xcc",
+            b"\x6b" + b"\xbb" * 249 + b"\xbasalt\x3c",
+            b"\x6b" + b"\xbb" * 249 + b"\xabsalt\xcc",
         ):
             m = int.from_bytes(block, "big")
             signature = pow(m, numbers.d, self.public.n).to_bytes(256, "big")
 
             self.assertRaises(AuthenticationError, self.public.open_x931, signature)
+
+    def test_x931_one_form(self) -> None:
+        """A signature is written in one way: with the modulus added to it, it is another one's."""
+        found = 0
+        for number in range(64):
+            message = b"salt%d" % number
+            more = int.from_bytes(self.pair.sign_x931(message), "big") + self.public.n
+            if more.bit_length() <= 2048:
+                found += 1
+                written = more.to_bytes(256, "big")
+                self.assertRaises(AuthenticationError, self.public.open_x931, written)
+        self.assertGreater(found, 0)
 
     def test_x931_too_long(self) -> None:
         """A message that does not fit is refused."""
