@@ -63,7 +63,7 @@ DECODERS: Mapping[str, tuple[str, ...]] = {
 }
 """Modules whose refusals are errors, and the tests that are nearest."""
 RIGHTS: Mapping[str, tuple[str, ...]] = {
-    "domain/acl.py": ("tests.domain.test_acl", "tests.domain.test_nested"),
+    "domain/acl.py": ("tests.domain.test_acl", "tests.domain.test_firing"),
     "domain/events.py": ("tests.domain.test_events",),
     "domain/firing.py": ("tests.domain.test_firing",),
     "domain/jid.py": ("tests.domain.test_jid",),

@@ -89,6 +89,14 @@ class SealTests(SynchronousTestCase):
         for blob in (b"", b"x" * 63, seal(self.key, 1, IV)[:47]):
             self.assertRaises(AuthenticationError, open_packed, self.key, blob)
 
+    def test_nothing_inside(self) -> None:
+        """A blob without a block, or of another type, is refused, though its HMAC is right."""
+        for data in (b"", b"x", IV, IV + b"x" * 15):
+            self.assertRaises(AuthenticationError, open_packed, self.key, data + self.key.mac(data))
+        good = seal(self.key, 1, IV)
+        for odd in (None, 5, "x" * 100, bytearray(good), [good], {good: good}):
+            self.assertRaises(AuthenticationError, open_packed, self.key, odd)
+
     def test_sealed_nonsense(self) -> None:
         """What the right key sealed, but wrongly, is a WireError: blocks, padding, marker."""
         from cryptography.hazmat.primitives.ciphers import Cipher, modes
