@@ -321,6 +321,26 @@ class PublisherTests(SynchronousTestCase):
         self.assertFalse(decide(nothing, resolve))
 
 
+class ExactTests(SynchronousTestCase):
+    """Pillar values, which are compared as they are written, too."""
+
+    def test_T_PIL_3_exactly(self) -> None:
+        """
+        T-PIL-3: a target that means fewer minions when it is compared exactly is refused, though
+        it has no wildcard: another rule for matching would else reveal values.
+        """
+        for kind, tgt in (("pillar", "a:b"), ("compound", "I@a:b and web*")):
+            for exact, is_allowed in ((("web1", "web2"), True), (("web1",), False), ((), False)):
+
+                def meant(
+                    asked: Any, asked_kind: str, delimiter: str, exact: Any = exact
+                ) -> Collection[str]:
+                    return exact if asked_kind.endswith("exact") else ("web1", "web2")
+
+                judging = allowed([".*"], "test.ping", [], tgt, kind)
+                self.assertEqual(decide(judging, meant), is_allowed, (kind, exact))
+
+
 class CommandTests(SynchronousTestCase):
     """What may be a command at all."""
 

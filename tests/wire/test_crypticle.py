@@ -106,6 +106,10 @@ class SealTests(SynchronousTestCase):
             data = IV + aes.update(plain) + tail
             return data + self.key.mac(data)
 
+        with_nonce = b"another:" + NONCE.encode() + b"\x01"
+        end = 16 - len(with_nonce) % 16
+        blob = raw(with_nonce + bytes([end]) * end)
+        self.assertRaises(WireError, open_packed, self.key, blob, NONCE)
         for blob in (
             raw(b"pickle::" + b"\x08" * 8, b"odd"),
             raw(b"pickle::" + b"\x00" * 8),
