@@ -98,6 +98,21 @@ class MinionTokenTests(SynchronousTestCase):
         self.assertFalse(self.proven(void))
         self.assertFalse(self.tokens.proven_by_minion("0" * 32, "", "a", "b", "c", "d", NOW))
 
+    def test_bodies(self) -> None:
+        """A fact of a token names it by its id, does what is known, and creates a whole secret."""
+        good = self.tokens.create_body(new_token(os.urandom, pin="0" * 64, expiry=NOW), "me")
+        for name, values in (
+            ("id", (None, 5, "", "0" * 31, "0" * 33, b"0" * 32, ["0"] * 32)),
+            ("op", (None, "", "Create", "delete", 5)),
+            ("secret", (None, "x" * SECRET_BYTES, b"", b"x" * (SECRET_BYTES - 1), [1])),
+            ("secret", (b"x" * (SECRET_BYTES + 1),)),
+        ):
+            for value in values:
+                self.assertRaises(WireError, self.apply, {**good, name: value})
+        self.assertEqual(self.tokens.registers, {})
+        self.apply(dict(good))
+        self.assertEqual(list(self.tokens.registers), [good["id"]])
+
     def test_line(self) -> None:
         """A line of another beginning, or of more than anybody types, is no token."""
         terms = {"pin": "0" * 64, "expiry": NOW, "role": "minion"}

@@ -5,6 +5,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from saltwisted.errors import AuthenticationError, WireError
 from saltwisted.wire.crypticle import (
     SessionKey,
+    TakesLong,
     open_packed,
     open_raw,
     open_sealed,
@@ -96,6 +97,16 @@ class SealTests(SynchronousTestCase):
         good = seal(self.key, 1, IV)
         for odd in (None, 5, "x" * 100, bytearray(good), [good], {good: good}):
             self.assertRaises(AuthenticationError, open_packed, self.key, odd)
+
+    def test_T_COST_1_light(self) -> None:
+        """T-COST-1: who cannot wait is told of what takes long, and it is not unpacked."""
+        for value, is_light in (([None] * 20_000, False), ("x" * 20_000, True), ([None] * 9, True)):
+            blob = seal(self.key, value, IV)
+            if is_light:
+                self.assertEqual(open_sealed(self.key, blob, light=True), value)
+            else:
+                self.assertRaises(TakesLong, open_sealed, self.key, blob, light=True)
+            self.assertEqual(open_sealed(self.key, blob), value)
 
     def test_sealed_nonsense(self) -> None:
         """What the right key sealed, but wrongly, is a WireError: blocks, padding, marker."""
