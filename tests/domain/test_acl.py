@@ -22,6 +22,7 @@ from saltwisted.domain.acl import (
     rules_for,
     special_allows,
 )
+from saltwisted.domain.firing import may_have_fired
 from saltwisted.errors import TargetError
 
 MINIONS = {"*": ("web1", "web2", "db1"), "web*": ("web1", "web2"), "db1": ("db1",), "none": ()}
@@ -339,6 +340,46 @@ class ExactTests(SynchronousTestCase):
 
                 judging = allowed([".*"], "test.ping", [], tgt, kind)
                 self.assertEqual(decide(judging, meant), is_allowed, (kind, exact))
+
+
+class UnreadableTests(SynchronousTestCase):
+    """Calls of which nobody can tell what they call in turn."""
+
+    CALL = ("mine.send", ["name", {"__kwarg__": True, "mine_function": "x" * 5000}])
+
+    def test_T_ACL_1_unreadable(self) -> None:
+        """T-ACL-1: who may do anything may not do what cannot be read, by any door."""
+        fun, arg = self.CALL
+        anything = {"x": [".*"]}
+        self.assertTrue(peer_allows(anything, "x", fun, ["name"]))
+        self.assertFalse(peer_allows(anything, "x", fun, arg))
+        self.assertTrue(publishes(anything, fun, ["name"], "web*"))
+        self.assertFalse(publishes(anything, fun, arg, "web*"))
+        self.assertFalse(may([".*"], fun, arg))
+        self.assertTrue(blacklisted({"modules": ["cmd.*"]}, "fred", fun, arg))
+        rules = [".*", {"@event": ["a/*"]}]
+        self.assertTrue(decide(may_have_fired(rules, "test.ping", []), resolve))
+        self.assertFalse(decide(may_have_fired(rules, fun, arg), resolve))
+
+    def test_peers(self) -> None:
+        """A minion without rules publishes nothing, nor by returners that no rule names."""
+        for fun in (None, 5, ["test.ping"]):
+            self.assertFalse(peer_allows({"x": [".*"]}, "x", fun))  # type: ignore[arg-type]
+        self.assertFalse(peer_allows({}, "x", "test.ping"))
+        for rules, ret, is_allowed in (
+            ([".*"], "", True),
+            ([".*"], "mysql", False),
+            ([], "", False),
+            ([".*", "@returner"], "mysql", True),
+        ):
+            judging = peer_may_publish({"x": rules}, "x", "test.ping", [], "web*", "glob", ret)
+            self.assertEqual(decide(judging, resolve), is_allowed, (rules, ret))
+
+    def test_long_arguments(self) -> None:
+        """A rule about arguments means none that is too long to be written out and compared."""
+        rules = [{"*": [{"test.arg": {"args": [".*"]}}]}]
+        self.assertTrue(may(rules, "test.arg", [["x"]]))
+        self.assertFalse(may(rules, "test.arg", [["x"] * 200_000]))
 
 
 class CommandTests(SynchronousTestCase):

@@ -73,7 +73,7 @@ DECODERS: Mapping[str, tuple[str, ...]] = {
 RIGHTS: Mapping[str, tuple[str, ...]] = {
     "domain/acl.py": ("tests.domain.test_acl", "tests.domain.test_firing"),
     "domain/events.py": ("tests.domain.test_events",),
-    "domain/firing.py": ("tests.domain.test_firing",),
+    "domain/firing.py": ("tests.domain.test_firing", "tests.domain.test_acl"),
     "domain/jid.py": ("tests.domain.test_jid",),
     "domain/jobids.py": ("tests.domain.test_jobids",),
     "domain/keys.py": ("tests.domain.test_keys",),

@@ -10,6 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 REASONS: Mapping[str, str] = {
+    "wire.msgpack._note: ": (
+        "More marks than can be told apart are noticed when they are put back: the quick way of"
+        " reading is only given up later."
+    ),
     "wire.rsa.PrivateKey.sign_x931: let fill < 0": (
         "A block of such a message is not below the modulus, which is refused a few lines below."
     ),

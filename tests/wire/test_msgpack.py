@@ -33,6 +33,10 @@ class ManyBytesTests(SynchronousTestCase):
             for more in ({}, {"pad": "x" * 300_000}, {"pad": ["x" * 1000] * 300}):
                 for packer in (pack, pack_bin):
                     self.assertEqual(unpack(packer({**value, **more})), {**value, **more})
+        for inside in ([b"text"], {"a": b"text"}):
+            for more in ({}, {"pad": "x" * 300_000}):
+                found = unpack(pack_bin({"value": inside, **more}))["value"]
+                self.assertIn("text", found if isinstance(found, list) else found.values())
 
 
 class ExtensionTests(SynchronousTestCase):

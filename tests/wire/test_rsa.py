@@ -86,6 +86,12 @@ class WeakKeyTests(SynchronousTestCase):
 
         self.assertEqual(PublicKey.from_pem(pem_of(n, 65537)).n, n)
 
+    def test_long(self) -> None:
+        """A key with more around it than any has is none, before it is parsed."""
+        pem = key("master").public.pem
+        self.assertEqual(PublicKey.from_pem(pem + "\n" * 1000).pem, pem)
+        self.assertRaises(WireError, PublicKey.from_pem, pem + "\n" * 33_000)
+
     def test_T_KEY_2_private(self) -> None:
         """A private key of that kind is refused as well."""
         weak = rsa.generate_private_key(public_exponent=65537, key_size=1024)
