@@ -380,6 +380,9 @@ class UnreadableTests(SynchronousTestCase):
         rules = [{"*": [{"test.arg": {"args": [".*"]}}]}]
         self.assertTrue(may(rules, "test.arg", [["x"]]))
         self.assertFalse(may(rules, "test.arg", [["x"] * 200_000]))
+        rules = [{"*": [{"test.arg": {"args": ["(a+)+x"]}}]}]
+        self.assertTrue(may(rules, "test.arg", ["aaax"]))
+        self.assertFalse(may(rules, "test.arg", ["a" * 2000 + "x"]))
 
 
 class CommandTests(SynchronousTestCase):

@@ -10,6 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 REASONS: Mapping[str, str] = {
+    "domain.replica.words._read_facts: and not isinstance(row, list) or len(row) != 6": (
+        "The fact in a row of another length is refused by its own decoder."
+    ),
+    "domain.replica.words._read_facts: let not isinstance(row, list) or len(row) != 6": (
+        "The fact in a row of another length is refused by its own decoder."
+    ),
+    "domain.replica.words._decode: let reader is None": (
+        "What is no function cannot be called, and that error becomes the same refusal."
+    ),
     "wire.msgpack._note: ": (
         "More marks than can be told apart are noticed when they are put back: the quick way of"
         " reading is only given up later."
