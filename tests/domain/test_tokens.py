@@ -120,6 +120,9 @@ class MinionTokenTests(SynchronousTestCase):
         self.assertEqual(parse(f" {line}\n").line, line)
         for bad in ("x" * len(PREFIX) + line[len(PREFIX) :], line[len(PREFIX) :], PREFIX, ""):
             self.assertRaises(WireError, parse, bad)
+        for place in range(len(PREFIX), len(line) - 1):
+            other = "A" if line[place] != "A" else "B"
+            self.assertRaises(WireError, parse, line[:place] + other + line[place + 1 :])
         long = new_token(os.urandom, **terms, peers=("h" * 200,) * 20).line
         self.assertGreater(len(long), 4096)
         self.assertRaises(WireError, parse, long)
