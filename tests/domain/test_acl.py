@@ -379,7 +379,7 @@ class UnreadableTests(SynchronousTestCase):
         """A rule about arguments means none that is too long to be written out and compared."""
         rules = [{"*": [{"test.arg": {"args": [".*"]}}]}]
         self.assertTrue(may(rules, "test.arg", [["x"]]))
-        self.assertFalse(may(rules, "test.arg", [["x"] * 200_000]))
+        self.assertFalse(may(rules, "test.arg", [["x"] * 2000]))
         rules = [{"*": [{"test.arg": {"args": ["(a+)+x"]}}]}]
         self.assertTrue(may(rules, "test.arg", ["aaax"]))
         self.assertFalse(may(rules, "test.arg", ["a" * 2000 + "x"]))

@@ -10,7 +10,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.causality.knowledge import Dot
-from saltwisted.domain.replica import words
+from saltwisted.domain.replica import minions, words
 from saltwisted.domain.replica.entry import (
     Stream,
     decode_entries,
@@ -246,6 +246,9 @@ class BodyTests(_Case):
         ):
             for value in values:
                 self.refused(Minions().apply, {**good, name: value}, 1, Dot(STREAM, 1))
+        self.patch(minions, "MAX_DATA", 10)
+        Minions().apply({**good, "d": b"x" * 10}, 1, Dot(STREAM, 1))
+        self.refused(Minions().apply, {**good, "d": b"x" * 11}, 1, Dot(STREAM, 1))
         own = {"b": BANKS[0], "i": "web1", "v": 1, "h": b"1" * 16}
         fold = Minions()
         fold.apply(own, 1, Dot(STREAM, 1))

@@ -10,6 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 REASONS: Mapping[str, str] = {
+    "domain.replica.fold.Registers.join: let raise NotImplementedError": (
+        "No register is of the class itself: each kind of fact has its own."
+    ),
+    "domain.replica.fold.Registers.facts: let raise NotImplementedError": (
+        "No register is of the class itself: each kind of fact has its own."
+    ),
     "domain.replica.words._read_facts: and not isinstance(row, list) or len(row) != 6": (
         "The fact in a row of another length is refused by its own decoder."
     ),
