@@ -18,7 +18,7 @@ from saltwisted.cluster.git import exchange as module
 from saltwisted.cluster.git.exchange import PACK, REFS, SLICE, Exchange, checked
 from saltwisted.cluster.links.commands import PeerRefused
 from saltwisted.domain.git.agreement import NONE
-from saltwisted.errors import RemoteError
+from saltwisted.errors import RemoteError, StoreError
 from saltwisted.transports.deferreds import as_deferred
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
@@ -33,13 +33,13 @@ class Link:
     node = "liar"
 
     def __init__(self, answers: Mapping[str, Callable[[Any], Any]]) -> None:
-        self._answers = answers
+        self.answers = answers
         self.asked: list[str] = []
 
     def ask(self, word: str, body: bytes, timeout: float = 10.0) -> Deferred[bytes]:
         """Answered at once."""
         self.asked.append(word)
-        return succeed(self._answers[word](unpack_bin(body)))
+        return succeed(self.answers[word](unpack_bin(body)))
 
 
 class ExchangeTestCase(SynchronousTestCase):
@@ -50,6 +50,7 @@ class ExchangeTestCase(SynchronousTestCase):
         self.folder = self.mktemp()
         os.mkdir(self.folder)
         self.worked: list[dict[str, Any]] = []
+        self.problem = ""
         self.contents: list[bytes] = []
         self.handlers: dict[str, Any] = {}
         self.made = {"path": os.path.join(self.folder, "made"), "size": 10}
@@ -84,6 +85,8 @@ class ExchangeTestCase(SynchronousTestCase):
             with open(self.made["path"], "wb") as file:
                 file.write(b"0123456789")
             return succeed(dict(self.made))
+        if self.problem:
+            return succeed({"error": self.problem})
         if request["pack"]:
             with open(os.path.join(self.folder, request["pack"]), "rb") as file:
                 self.contents.append(file.read())
@@ -165,6 +168,29 @@ class BringTests(ExchangeTestCase):
         """A node that has nothing more to send before the end is not asked for ever."""
         failure = self.failureResultOf(self.bring(10, lambda at: b"x" * 5 if not at else b""))
         self.assertIn("incomplete", str(failure.value))
+        self.assertEqual((self.worked, self.incoming()), ([], []))
+
+    def test_no_answer(self) -> None:
+        """What is no map is no answer, to any question; a worker that fails is an error."""
+        for value in (None, [], 5, b"x", [["token", "t"], ["size", 1]]):
+            bring = self.bring(10, lambda at: b"x" * 10)
+            self.successResultOf(bring)
+            for word in (REFS, PACK):
+                answers = {**self.link.answers, word: lambda question, value=value: pack_bin(value)}
+                link: Any = Link(answers)
+                bring = Deferred.fromCoroutine(self.exchange.bring(self.copy, link))
+                failure = self.failureResultOf(bring, RemoteError)
+                self.assertIn("invalid", str(failure.value))
+
+        self.problem = "no space left"
+        failure = self.failureResultOf(self.bring(10, lambda at: b"x" * 10), RemoteError)
+        self.assertIn("no space left", str(failure.value))
+
+    def test_full_disk(self) -> None:
+        """A slice that the disk takes in part is no slice, and nothing of it stays."""
+        self.patch(os, "pwrite", lambda fd, data, at: len(data) - 1)
+        failure = self.failureResultOf(self.bring(10, lambda at: b"x" * 10), StoreError)
+        self.assertIn("cut short", str(failure.value))
         self.assertEqual((self.worked, self.incoming()), ([], []))
 
     def test_answers(self) -> None:

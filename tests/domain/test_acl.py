@@ -11,8 +11,11 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.acl import (
     FREE,
+    FUNCTIONS,
+    NAME,
     allowed,
     blacklisting,
+    command_fault,
     decide,
     may_publish,
     may_target,
@@ -21,6 +24,7 @@ from saltwisted.domain.acl import (
     rules_for,
     special_allows,
 )
+from saltwisted.domain.firing import may_have_fired
 from saltwisted.errors import TargetError
 
 MINIONS = {"*": ("web1", "web2", "db1"), "web*": ("web1", "web2"), "db1": ("db1",), "none": ()}
@@ -419,6 +423,86 @@ class GrantTests(SynchronousTestCase):
                 grant = decide(may_target(rules, tgt, kind, ":", groups), meant)
                 seen = grant and ("every" if grant.judged is None else grant.judged.minions)
                 self.assertEqual(seen, expected, (tgt[:20], kind, rules))
+
+
+class ExactTests(SynchronousTestCase):
+    """Pillar values, which are compared as they are written, too."""
+
+    def test_T_PIL_3_exactly(self) -> None:
+        """
+        T-PIL-3: a target that means fewer minions when it is compared exactly is refused, though
+        it has no wildcard: another rule for matching would else reveal values.
+        """
+        for kind, tgt in (("pillar", "a:b"), ("compound", "I@a:b and web*")):
+            for exact, is_allowed in ((("web1", "web2"), True), (("web1",), False), ((), False)):
+
+                def meant(
+                    asked: Any, asked_kind: str, delimiter: str, exact: Any = exact
+                ) -> Collection[str]:
+                    return exact if asked_kind.endswith("exact") else ("web1", "web2")
+
+                judging = allowed([".*"], "test.ping", [], tgt, kind)
+                self.assertEqual(decide(judging, meant) is not None, is_allowed, (kind, exact))
+
+
+class UnreadableTests(SynchronousTestCase):
+    """Calls of which nobody can tell what they call in turn."""
+
+    CALL = ("mine.send", ["name", {"__kwarg__": True, "mine_function": "x" * 5000}])
+
+    def test_T_ACL_1_unreadable(self) -> None:
+        """T-ACL-1: who may do anything may not do what cannot be read, by any door."""
+        fun, arg = self.CALL
+        anything = {"x": [".*"]}
+        self.assertTrue(peer_allows(anything, "x", fun, ["name"]))
+        self.assertFalse(peer_allows(anything, "x", fun, arg))
+        self.assertTrue(publishes(anything, fun, ["name"], "web*"))
+        self.assertFalse(publishes(anything, fun, arg, "web*"))
+        self.assertFalse(may([".*"], fun, arg))
+        self.assertTrue(blacklisted({"modules": ["cmd.*"]}, "fred", fun, arg))
+        rules = [".*", {"@event": ["a/*"]}]
+        self.assertTrue(decide(may_have_fired(rules, "test.ping", []), resolve))
+        self.assertFalse(decide(may_have_fired(rules, fun, arg), resolve))
+
+    def test_peers(self) -> None:
+        """A minion without rules publishes nothing, nor by returners that no rule names."""
+        for fun in (None, 5, ["test.ping"]):
+            self.assertFalse(peer_allows({"x": [".*"]}, "x", fun))  # type: ignore[arg-type]
+        self.assertFalse(peer_allows({}, "x", "test.ping"))
+        for rules, ret, is_allowed in (
+            ([".*"], "", True),
+            ([".*"], "mysql", False),
+            ([], "", False),
+            ([".*", "@returner"], "mysql", True),
+        ):
+            judging = peer_may_publish({"x": rules}, "x", "test.ping", [], "web*", "glob", ret)
+            self.assertEqual(decide(judging, resolve), is_allowed, (rules, ret))
+
+    def test_long_arguments(self) -> None:
+        """A rule about arguments means none that is too long to be written out and compared."""
+        rules = [{"*": [{"test.arg": {"args": [".*"]}}]}]
+        self.assertTrue(may(rules, "test.arg", [["x"]]))
+        self.assertFalse(may(rules, "test.arg", [["x"] * 2000]))
+        rules = [{"*": [{"test.arg": {"args": ["(a+)+x"]}}]}]
+        self.assertTrue(may(rules, "test.arg", ["aaax"]))
+        self.assertFalse(may(rules, "test.arg", ["a" * 2000 + "x"]))
+
+
+class CommandTests(SynchronousTestCase):
+    """What may be a command at all."""
+
+    def test_faults(self) -> None:
+        """A command has some functions with names of some length, in a text or in a list."""
+        many, long = ["test.ping"] * FUNCTIONS, "x" * NAME
+        for fun in ("test.ping", ["test.ping"], ("a.b", "c.d"), ",".join(many), many, long, [long]):
+            self.assertEqual(command_fault(fun), "")
+        for fun in (None, 5, {}, {"test.ping": 1}, [1], ["test.ping", None], b"test.ping", [[]]):
+            self.assertIn("as a string, or several in a list", command_fault(fun))
+        for fun in ([*many, "a.b"], ",".join([*many, "a.b"])):
+            self.assertIn("at most", command_fault(fun))
+            self.assertIn("functions", command_fault(fun))
+        for fun in (long + "x", [long + "x"], f"test.ping,{long}x"):
+            self.assertIn("characters long", command_fault(fun))
 
 
 class SpecialTests(SynchronousTestCase):

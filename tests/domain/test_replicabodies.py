@@ -10,7 +10,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.causality.knowledge import Dot
-from saltwisted.domain.replica import words
+from saltwisted.domain.replica import minions, words
 from saltwisted.domain.replica.entry import (
     Stream,
     decode_entries,
@@ -183,7 +183,36 @@ class WordTests(_Case):
 
 
 class BodyTests(_Case):
-    """Bodies of secrets and of data from minions."""
+    """Bodies of members, of secrets and of data from minions."""
+
+    def test_members(self) -> None:
+        """A member has texts, a name, and what it says of itself; a slot is one of a hundred."""
+        about = {"addresses": ["h:1"], "slot": 3, "version": "1"}
+        good: dict[str, Any] = {"op": "add", "key": "1" * 64, "node": "a", "public": "00"}
+        good |= {"by": "b", "token": "t", "wait": False, "about": about}
+        fold = Membership()
+        fold.apply(good, 1, Dot(STREAM, 1))
+        self.assertEqual([each.node for each in fold.live()], ["a"])
+        for name, values in (
+            ("node", (*but(str), "", "n" * 256, "n" * 1025)),
+            ("public", (*but(str), "0" * 1025)),
+            ("by", (*but(str), "b" * 1025)),
+            ("token", (*but(str), "t" * 1025)),
+            ("about", but(dict)),
+            ("key", (*but(str), "1" * 63, "1" * 65, "g" * 64, "A" * 64, ["1"] * 64)),
+            ("op", but()),
+        ):
+            for value in values:
+                self.refused(Membership().apply, {**good, name: value}, 1, Dot(STREAM, 1))
+        for name, values in (
+            ("slot", (*[each for each in but() if each is not True and each != -1], -2, 100)),
+            ("addresses", (*but(list), ["h:1"] * 17)),
+        ):
+            for value in values:
+                bad = {**good, "about": {**about, name: value}}
+                self.refused(Membership().apply, bad, 1, Dot(STREAM, 1))
+                bad = {"op": "about", "key": "1" * 64, "about": {**about, name: value}}
+                self.refused(Membership().apply, bad, 1, Dot(STREAM, 1))
 
     def test_secrets(self) -> None:
         """A version of a secret has a number, a value and a floor that is not above it."""
@@ -217,6 +246,9 @@ class BodyTests(_Case):
         ):
             for value in values:
                 self.refused(Minions().apply, {**good, name: value}, 1, Dot(STREAM, 1))
+        self.patch(minions, "MAX_DATA", 10)
+        Minions().apply({**good, "d": b"x" * 10}, 1, Dot(STREAM, 1))
+        self.refused(Minions().apply, {**good, "d": b"x" * 11}, 1, Dot(STREAM, 1))
         own = {"b": BANKS[0], "i": "web1", "v": 1, "h": b"1" * 16}
         fold = Minions()
         fold.apply(own, 1, Dot(STREAM, 1))

@@ -4,7 +4,9 @@ Tokens that minions show, and tokens that stand for minions by their ids.
 
 from __future__ import annotations
 
+import hashlib
 import os
+from base64 import urlsafe_b64encode
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -12,6 +14,9 @@ from twisted.trial.unittest import SynchronousTestCase
 from saltwisted.domain.causality.knowledge import Dot
 from saltwisted.domain.replica.entry import Stream
 from saltwisted.domain.replica.tokens import (
+    ID_BYTES,
+    PREFIX,
+    SECRET_BYTES,
     Token,
     Tokens,
     minion_use,
@@ -19,9 +24,18 @@ from saltwisted.domain.replica.tokens import (
     parse,
     prove_minion,
 )
+from saltwisted.errors import WireError
+from saltwisted.wire.msgpack import pack_bin
 
 NOW = 1_700_000_000.0
 FINGER = "f" * 64
+
+
+def _line(row: list[Any]) -> str:
+    """A line with this in it."""
+    body = pack_bin(row)
+    word = urlsafe_b64encode(hashlib.sha256(body).digest()[:4] + body).decode("ascii")
+    return PREFIX + word.rstrip("=")
 
 
 class MinionTokenTests(SynchronousTestCase):
@@ -83,6 +97,54 @@ class MinionTokenTests(SynchronousTestCase):
         self.apply(self.tokens.void_body(os.urandom))
         self.assertFalse(self.proven(void))
         self.assertFalse(self.tokens.proven_by_minion("0" * 32, "", "a", "b", "c", "d", NOW))
+
+    def test_bodies(self) -> None:
+        """A fact of a token names it by its id, does what is known, and creates a whole secret."""
+        good = self.tokens.create_body(new_token(os.urandom, pin="0" * 64, expiry=NOW), "me")
+        for name, values in (
+            ("id", (None, 5, "", "0" * 31, "0" * 33, b"0" * 32, ["0"] * 32)),
+            ("op", (None, "", "Create", "delete", 5)),
+            ("secret", (None, "x" * SECRET_BYTES, b"", b"x" * (SECRET_BYTES - 1), [1])),
+            ("secret", (b"x" * (SECRET_BYTES + 1),)),
+        ):
+            for value in values:
+                self.assertRaises(WireError, self.apply, {**good, name: value})
+        self.assertEqual(self.tokens.registers, {})
+        self.apply(dict(good))
+        self.assertEqual(list(self.tokens.registers), [good["id"]])
+
+    def test_line(self) -> None:
+        """A line of another beginning, or of more than anybody types, is no token."""
+        terms = {"pin": "0" * 64, "expiry": NOW, "role": "minion"}
+        line = new_token(os.urandom, **terms).line
+        self.assertEqual(parse(f" {line}\n").line, line)
+        for bad in ("x" * len(PREFIX) + line[len(PREFIX) :], line[len(PREFIX) :], PREFIX, ""):
+            self.assertRaises(WireError, parse, bad)
+        for place in range(len(PREFIX), len(line) - 1):
+            other = "A" if line[place] != "A" else "B"
+            self.assertRaises(WireError, parse, line[:place] + other + line[place + 1 :])
+        long = new_token(os.urandom, **terms, peers=("h" * 200,) * 20).line
+        self.assertGreater(len(long), 4096)
+        self.assertRaises(WireError, parse, long)
+
+    def test_parts_of_a_line(self) -> None:
+        """What a line has in it are sixteen bytes, a secret and a pin, each of its length."""
+        good: list[Any] = [b"1" * ID_BYTES, b"2" * SECRET_BYTES, b"3" * 32, NOW, 1, "master"]
+        good += ["", "00ff", ["h:1"]]
+        self.assertEqual(parse(_line(good)).id, (b"1" * ID_BYTES).hex())
+        for place, values in (
+            (0, (b"1" * (ID_BYTES - 1), b"1" * (ID_BYTES + 1), b"", "1" * ID_BYTES, None)),
+            (1, (b"2" * (SECRET_BYTES - 1), b"2" * (SECRET_BYTES + 1), "2" * SECRET_BYTES, None)),
+            (2, (b"3" * 31, b"3" * 33, b"", "3" * 32, None)),
+            (3, (None, "soon", float("inf"))),
+            (8, (None, 5)),
+        ):
+            for value in values:
+                self.assertRaises(
+                    WireError, parse, _line([*good[:place], value, *good[place + 1 :]])
+                )
+        self.assertRaises(WireError, parse, _line(good[:-1]))
+        self.assertRaises(WireError, parse, _line([*good, 1]))
 
     def test_used_up(self) -> None:
         """Used up for others; the same key may ask another node, another key of the id may not."""

@@ -31,6 +31,7 @@ class FakeDirectory:
     @ivar result: what a bind with a wrong password says.
     @ivar told: name and password of each bind, in order; C{None} for what was not sent.
     @ivar opened: how many connections there were, and C{closed}: how many of them were ended.
+    @ivar search_result: what each search says besides what it has found.
     @ivar tls: how each connection is to be encrypted.
     """
 
@@ -42,6 +43,7 @@ class FakeDirectory:
         self.opened = self.closed = 0
         self.tls: list[Any] = []
         self.takes_starttls = True
+        self.search_result: Mapping[str, Any] = SUCCESS
 
     def library(self) -> Any:
         """What C{import ldap3} gives."""
@@ -103,8 +105,8 @@ class _Connection:
             if (how["search_scope"] != "BASE" or dn == base)
             and all(value in has.get(name, ()) for name, value in wanted)
         ]
-        self.result = SUCCESS
-        return True
+        self.result = self._directory.search_result
+        return self.result is SUCCESS
 
     def unbind(self) -> None:
         """End it."""

@@ -326,7 +326,7 @@ FILES = (
         "roles/privileges.py",
         "    os.initgroups(entry.pw_name, entry.pw_gid)\n",
         "",
-        "tests.attack.test_privileges",
+        "tests.roles.test_privileges",
     ),
     _row(
         "T-YAML-1: YAML makes objects",

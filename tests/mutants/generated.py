@@ -21,7 +21,12 @@ from collections.abc import Iterator, Mapping
 from tests.mutants.mutation import Mutation, source_of
 
 DECODERS: Mapping[str, tuple[str, ...]] = {
-    "wire/decoding.py": ("tests.wire.test_decoding", "tests.wire.test_counting"),
+    "wire/decoding.py": (
+        "tests.wire.test_decoding.StepTests",
+        "tests.wire.test_decoding.KeyTests",
+        "tests.wire.test_decoding.ContainerTests",
+        "tests.wire.test_counting",
+    ),
     "wire/envelope.py": ("tests.wire.test_envelope",),
     "wire/handshake.py": ("tests.wire.test_handshake",),
     "wire/commands.py": ("tests.wire.test_commands",),
@@ -35,19 +40,19 @@ DECODERS: Mapping[str, tuple[str, ...]] = {
     "domain/roots/frames.py": ("tests.domain.test_rootsguards",),
     "domain/roots/greeting.py": ("tests.domain.test_greeting",),
     "domain/roots/delta.py": ("tests.roots.test_delta",),
-    "domain/replica/membership.py": ("tests.laws.test_replica_members",),
+    "domain/replica/membership.py": (
+        "tests.domain.test_replicabodies",
+        "tests.laws.test_replica_members.RightsTests",
+    ),
     "domain/replica/joining.py": ("tests.domain.test_attempts",),
-    "domain/replica/words.py": ("tests.laws.test_replica", "tests.domain.test_replicabodies"),
-    "domain/replica/tokens.py": ("tests.laws.test_replica_members", "tests.domain.test_tokens"),
-    "domain/replica/entry.py": ("tests.laws.test_replica", "tests.domain.test_replicabodies"),
-    "domain/replica/fold.py": ("tests.laws.test_replica", "tests.domain.test_replicabodies"),
+    "domain/replica/words.py": ("tests.domain.test_replicabodies",),
+    "domain/replica/tokens.py": ("tests.domain.test_tokens",),
+    "domain/replica/entry.py": ("tests.domain.test_replicabodies",),
+    "domain/replica/fold.py": ("tests.domain.test_replicabodies",),
     "domain/replica/logins.py": ("tests.laws.test_replica_logins",),
     "domain/replica/keyset.py": ("tests.laws.test_replica_keys",),
-    "domain/replica/secrets.py": (
-        "tests.laws.test_replica_members",
-        "tests.domain.test_replicabodies",
-    ),
-    "domain/replica/minions.py": ("tests.laws.test_replica", "tests.domain.test_replicabodies"),
+    "domain/replica/secrets.py": ("tests.domain.test_replicabodies",),
+    "domain/replica/minions.py": ("tests.domain.test_replicabodies",),
     "domain/claims/messages.py": ("tests.domain.claims.test_voter",),
     "domain/sharing.py": ("tests.domain.test_sharing",),
     "config/git.py": ("tests.config.test_git",),
@@ -59,13 +64,16 @@ DECODERS: Mapping[str, tuple[str, ...]] = {
     "domain/api/lowstate.py": ("tests.web.test_api.LowStateTests", "tests.web.test_bad_input"),
     "domain/api/signatures.py": ("tests.web.test_githook", "tests.web.test_events"),
     "cluster/git/exchange.py": ("tests.cluster.test_gitexchange",),
-    "tools/backup.py": ("tests.worker.test_backup",),
+    "tools/backup.py": (
+        "tests.worker.test_backup.ForgedTests",
+        "tests.worker.test_backup.BackupTests.test_never_still",
+    ),
 }
 """Modules whose refusals are errors, and the tests that are nearest."""
 RIGHTS: Mapping[str, tuple[str, ...]] = {
-    "domain/acl.py": ("tests.domain.test_acl", "tests.domain.test_nested"),
+    "domain/acl.py": ("tests.domain.test_acl", "tests.domain.test_firing"),
     "domain/events.py": ("tests.domain.test_events",),
-    "domain/firing.py": ("tests.domain.test_firing",),
+    "domain/firing.py": ("tests.domain.test_firing", "tests.domain.test_acl"),
     "domain/jid.py": ("tests.domain.test_jid",),
     "domain/jobids.py": ("tests.domain.test_jobids",),
     "domain/keys.py": ("tests.domain.test_keys",),

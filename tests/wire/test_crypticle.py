@@ -5,6 +5,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from saltwisted.errors import AuthenticationError, WireError
 from saltwisted.wire.crypticle import (
     SessionKey,
+    TakesLong,
     open_packed,
     open_raw,
     open_sealed,
@@ -89,6 +90,24 @@ class SealTests(SynchronousTestCase):
         for blob in (b"", b"x" * 63, seal(self.key, 1, IV)[:47]):
             self.assertRaises(AuthenticationError, open_packed, self.key, blob)
 
+    def test_nothing_inside(self) -> None:
+        """A blob without a block, or of another type, is refused, though its HMAC is right."""
+        for data in (b"", b"x", IV, IV + b"x" * 15):
+            self.assertRaises(AuthenticationError, open_packed, self.key, data + self.key.mac(data))
+        good = seal(self.key, 1, IV)
+        for odd in (None, 5, "x" * 100, bytearray(good), [good], {good: good}):
+            self.assertRaises(AuthenticationError, open_packed, self.key, odd)
+
+    def test_T_COST_1_light(self) -> None:
+        """T-COST-1: who cannot wait is told of what takes long, and it is not unpacked."""
+        for value, is_light in (([None] * 20_000, False), ("x" * 20_000, True), ([None] * 9, True)):
+            blob = seal(self.key, value, IV)
+            if is_light:
+                self.assertEqual(open_sealed(self.key, blob, light=True), value)
+            else:
+                self.assertRaises(TakesLong, open_sealed, self.key, blob, light=True)
+            self.assertEqual(open_sealed(self.key, blob), value)
+
     def test_sealed_nonsense(self) -> None:
         """What the right key sealed, but wrongly, is a WireError: blocks, padding, marker."""
         from cryptography.hazmat.primitives.ciphers import Cipher, modes
@@ -98,6 +117,10 @@ class SealTests(SynchronousTestCase):
             data = IV + aes.update(plain) + tail
             return data + self.key.mac(data)
 
+        with_nonce = b"another:" + NONCE.encode() + b"\x01"
+        end = 16 - len(with_nonce) % 16
+        blob = raw(with_nonce + bytes([end]) * end)
+        self.assertRaises(WireError, open_packed, self.key, blob, NONCE)
         for blob in (
             raw(b"pickle::" + b"\x08" * 8, b"odd"),
             raw(b"pickle::" + b"\x00" * 8),

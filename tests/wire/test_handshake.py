@@ -423,6 +423,8 @@ class MinionTests(HandshakeCase):
             self.refuses(NotAReply, pack(value), None)
         self.refuses(WireError, b"\xc1", None)
         self.refuses(NotAReply, pack({"load": pack([]), "sig": b"x"}), None)
+        for signature in ({}, {"sig": None}, {"sig": 5}):
+            self.refuses(NotAReply, pack({"load": pack({"ret": True}), **signature}), None)
         self.refuses(WireError, pack({"load": b"\xc1", "sig": b"x"}), None)
 
     def test_auth_mode_2(self) -> None:

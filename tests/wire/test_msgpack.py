@@ -23,6 +23,39 @@ from tests.wire.recorded import recorded
 BINARY = bytes(range(128, 160))
 
 
+class ManyBytesTests(SynchronousTestCase):
+    """Bytes that are no text, more of them than the quick way of reading can mark."""
+
+    def test_as_they_were(self) -> None:
+        """However many there are, on whatever level, in a short and in a long message."""
+        many = {f"k{number}": BINARY + bytes([number]) for number in range(200)}
+        for value in (many, {"a": many, "b": BINARY}, {"a": [*many.values()], "t": "text"}):
+            for more in ({}, {"pad": "x" * 300_000}, {"pad": ["x" * 1000] * 300}):
+                for packer in (pack, pack_bin):
+                    self.assertEqual(unpack(packer({**value, **more})), {**value, **more})
+        for inside in ([b"text"], {"a": b"text"}):
+            for more in ({}, {"pad": "x" * 300_000}):
+                found = unpack(pack_bin({"value": inside, **more}))["value"]
+                self.assertIn("text", found if isinstance(found, list) else found.values())
+
+
+class ExtensionTests(SynchronousTestCase):
+    """Salt's two extensions: a moment, and a constant."""
+
+    def test_constants(self) -> None:
+        """A constant is a short name with one plain value, whoever has made it."""
+
+        def made(*parts: object) -> bytes:
+            data: bytes = library.packb(parts)
+            packed: bytes = library.packb(library.ExtType(msgpack.EXT_CONSTANT, data))
+            return packed
+
+        self.assertEqual(unpack_raw(made("x" * 100, 5)), Constant("x" * 100, 5))
+        for parts in (("x" * 1100, None), (5, None), ("x", [1]), ("x", {}), ("x",), ("x", 1, 2)):
+            for reader in (unpack, unpack_raw, unpack_bin):
+                self.assertRaises(WireError, reader, made(*parts))
+
+
 class RecordedTests(SynchronousTestCase):
     def test_same_bytes_as_salt(self) -> None:
         """Every recorded value is packed to Salt's bytes, in both dialects."""

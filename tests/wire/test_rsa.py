@@ -86,6 +86,12 @@ class WeakKeyTests(SynchronousTestCase):
 
         self.assertEqual(PublicKey.from_pem(pem_of(n, 65537)).n, n)
 
+    def test_long(self) -> None:
+        """A key with more around it than any has is none, before it is parsed."""
+        pem = key("master").public.pem
+        self.assertEqual(PublicKey.from_pem(pem + "\n" * 1000).pem, pem)
+        self.assertRaises(WireError, PublicKey.from_pem, pem + "\n" * 33_000)
+
     def test_T_KEY_2_private(self) -> None:
         """A private key of that kind is refused as well."""
         weak = rsa.generate_private_key(public_exponent=65537, key_size=1024)
@@ -206,6 +212,7 @@ class PublicKeyTests(SynchronousTestCase):
             good[:-1],
             b"",
             "text",
+            "x" * len(good),
             bytes(len(good)),
             good[:-1] + bytes([good[-1] ^ 1]),
             key("master").sign_x931(b"salt"),
@@ -222,11 +229,25 @@ class PublicKeyTests(SynchronousTestCase):
             b"\x6b\xbb\xbb" + b"\x00" * 252 + b"\xcc",
             b"\x5b" + b"\xbb" * 200 + b"\xba" + b"salt".ljust(53) + b"\xcc",
             b"\x6b" + b"\xbb" * 254 + b"\xcc",
+            b"\x6b" + b"\xbb" * 249 + b"\xbasalt\x3c",
+            b"\x6b" + b"\xbb" * 249 + b"\xabsalt\xcc",
         ):
             m = int.from_bytes(block, "big")
             signature = pow(m, numbers.d, self.public.n).to_bytes(256, "big")
 
             self.assertRaises(AuthenticationError, self.public.open_x931, signature)
+
+    def test_x931_one_form(self) -> None:
+        """A signature is written in one way: with the modulus added to it, it is another one's."""
+        found = 0
+        for number in range(64):
+            message = b"salt%d" % number
+            more = int.from_bytes(self.pair.sign_x931(message), "big") + self.public.n
+            if more.bit_length() <= 2048:
+                found += 1
+                written = more.to_bytes(256, "big")
+                self.assertRaises(AuthenticationError, self.public.open_x931, written)
+        self.assertGreater(found, 0)
 
     def test_x931_too_long(self) -> None:
         """A message that does not fit is refused."""

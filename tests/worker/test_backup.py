@@ -4,7 +4,9 @@ What is in a backup, and what a restore leaves alone; the daemons' part is in C{
 
 from __future__ import annotations
 
+import hashlib
 import io
+import json
 import os
 import shutil
 import stat
@@ -17,7 +19,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from saltwisted.cli.progress import Counter
 from saltwisted.errors import StoreError, WrongPlace
 from saltwisted.tools import backup as store
-from saltwisted.tools.backup import backup, restore
+from saltwisted.tools.backup import MANIFEST, backup, restore
 from saltwisted.worker.process.configio import load_from_disk
 from tests.harness import scratch, write_config
 
@@ -175,6 +177,24 @@ class BackupTests(SynchronousTestCase):
         self.assertEqual(Path(self.file).read_bytes(), before)
         self.assertEqual({*os.listdir(self.home)}, there)
 
+    def test_never_still(self) -> None:
+        """A file that changes at each try is an error with its path: no half of it is kept."""
+        path = Path(self.keys, "large")
+        path.write_bytes(b"x" * 300_000)
+        copy = shutil.copyfile
+
+        def copied(*given: Any) -> None:
+            copy(*given)
+            with path.open("ab") as file:
+                file.write(b"more")
+
+        self.patch(shutil, "copyfile", copied)
+        error = self.assertRaises(StoreError, backup, self.config, self.file)
+
+        self.assertIn("keeps changing", str(error))
+        self.assertIn(str(path), str(error))
+        self.assertFalse(os.path.exists(self.file))
+
     def test_many(self) -> None:
         """Files go in one by one and come back in one reading: a thousand need no second copy."""
         for number in range(1000):
@@ -190,6 +210,95 @@ class BackupTests(SynchronousTestCase):
         self.assertEqual([files for files, _ in heard], list(range(1, 1004)))
         after = {path.name: path.read_bytes() for path in self.keys.iterdir()}
         self.assertEqual(after, before)
+
+
+class ForgedTests(SynchronousTestCase):
+    """A restore looks at everything before it writes anything."""
+
+    def setUp(self) -> None:
+        """One directory that a backup may be of."""
+        self.home = scratch(self)
+        self.folder = f"{self.home}/cache"
+        os.mkdir(self.folder)
+        self.file = f"{self.home}/backup.tgz"
+        self.kept = {f"{self.folder}/a": b"data"}
+
+    def forge(self, manifest: Any = None, **more: Any) -> None:
+        """
+        A backup of some files.
+
+        @param manifest: in place of the right one.
+        @param more: C{files} that are in it, C{links}, and what C{listed} entries say otherwise.
+        """
+        files, links = more.get("files", self.kept), more.get("links", {})
+        entries = [
+            {"path": path, "kind": "file", "mode": 0o600, "uid": 0, "gid": 0, "size": len(data)}
+            | {"digest": hashlib.sha256(data).hexdigest()}
+            for path, data in files.items()
+        ]
+        entries = [{**entry, **more.get("listed", {})} for entry in entries]
+        entries += more.get("also", [])
+        head = {"format": 1, "saltwisted": "1", "folders": [self.folder], "entries": entries}
+        text = json.dumps(head if manifest is None else manifest).encode()
+        with tarfile.open(self.file, "w:gz") as archive:
+            for path, data in {f"/{more.get('name', MANIFEST)}": text, **files}.items():
+                info = tarfile.TarInfo(path[1:])
+                info.size = len(data)
+                archive.addfile(info, io.BytesIO(data))
+            for path, target in links.items():
+                info = tarfile.TarInfo(path[1:])
+                info.type, info.linkname = tarfile.SYMTYPE, target
+                archive.addfile(info)
+
+    def refused(self, words: str) -> None:
+        """It is, and nothing was written."""
+        error = self.assertRaises(StoreError, restore, self.file, False)
+        self.assertIn(words, str(error))
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_right(self) -> None:
+        """What is as the manifest says is put back."""
+        self.forge()
+        restore(self.file, False)
+        self.assertEqual(Path(self.folder, "a").read_bytes(), b"data")
+
+    def test_manifest(self) -> None:
+        """A backup begins with a manifest, of a format that is known."""
+        self.forge(name="other.json")
+        self.refused("is not a backup")
+        for odd in ([], 5, "x", {}, {"format": "x"}, {"format": None}):
+            self.forge(odd)
+            self.refused("no usable manifest")
+        self.forge({"format": 2, "saltwisted": "9", "folders": [], "entries": []})
+        self.refused("newer version")
+        Path(self.file).write_bytes(b"no archive")
+        self.assertRaises(StoreError, restore, self.file, False)
+
+    def test_T_PATH_2_elsewhere(self) -> None:
+        """T-PATH-2: a file that lies elsewhere, or is not in the manifest, is not written."""
+        for path in (
+            *(f"{self.home}/x", f"{self.folder}x", f"{self.folder}/../x", "/etc/x"),
+            *(f"{self.folder}/b/../../x", f"{self.folder}//a", f"{self.folder}/./a"),
+        ):
+            self.forge(files={path: b"data"})
+            self.refused("does not belong in it")
+        self.forge(listed={"path": f"{self.folder}/other"})
+        self.refused("does not belong in it")
+
+    def test_damaged(self) -> None:
+        """A file that is not what the manifest says, or is missing, is named."""
+        link = f"{self.folder}/l"
+        self.forge(listed={"digest": hashlib.sha256(b"other").hexdigest()})
+        self.refused("not what was saved")
+        self.forge(listed={"kind": "link", "digest": "target"})
+        self.refused("not what was saved")
+        entry = {"path": link, "kind": "link", "digest": "a", "mode": 0, "uid": 0, "gid": 0}
+        self.forge(links={link: "/etc/shadow"}, also=[entry])
+        self.refused("not what was saved")
+        self.forge(links={link: "a"}, also=[{**entry, "kind": "file"}])
+        self.refused("not what was saved")
+        self.forge(also=[entry])
+        self.refused("is missing")
 
 
 class Screen(io.StringIO):

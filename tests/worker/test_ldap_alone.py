@@ -130,6 +130,25 @@ class AloneTests(SynchronousTestCase):
         self.assertFalse(found.ok)
         self.assertIn("several users", found.problem)
 
+    def test_options(self) -> None:
+        """Options that cannot work are told before anybody is asked; so is a look-up by nobody."""
+        for options in ({"scope": 5}, {"starttls": True, "tls": True}, {"freeipa": True}):
+            found = self.ask("fred", "s3cret", **SEARCHING, **options)
+            self.assertFalse(found.ok)
+            self.assertIn("auth.ldap.", found.problem, options)
+        found = Ldap().look(self.settings(**BY_NAME), "fred")
+        self.assertFalse(found.ok)
+        self.assertIn("auth.ldap.bindpw", found.problem)
+        self.assertEqual(self.directory.opened, 0)
+        self.assertTrue(Ldap().look(self.settings(**SEARCHING), "fred").ok)
+
+    def test_part_of_an_answer(self) -> None:
+        """A search that was not answered whole finds nobody: the rest may be what counts."""
+        self.directory.search_result = {"result": 4, "description": "sizeLimitExceeded"}
+        found = self.ask("fred", "s3cret", **SEARCHING)
+        self.assertFalse(found.ok)
+        self.assertIn("sizeLimitExceeded", found.problem)
+
     def test_T_TLS_1_verified(self) -> None:
         """
         T-TLS-1: certificates are verified unless the site says no; and no password goes to a server
