@@ -21,6 +21,7 @@ from twisted.logger import Logger
 from saltwisted import __version__
 from saltwisted.config.api import BLOCKS, options_of
 from saltwisted.domain.operations.table import Operation, Operations
+from saltwisted.domain.standing import seconds_back
 from saltwisted.master import runner_table, wheel_table
 from saltwisted.master.automation.claimviews import ClaimViews
 from saltwisted.master.automation.operations import AutomationOperations
@@ -36,6 +37,7 @@ from saltwisted.master.commitpins import CommitPins
 from saltwisted.master.context import Context
 from saltwisted.master.control import Control, table_of
 from saltwisted.master.dispatch import Dispatcher
+from saltwisted.master.doctoring import DoctorOperations
 from saltwisted.master.gitfirst import FirstFetches
 from saltwisted.master.gitoperations import GitOperations
 from saltwisted.master.gitupdates import GitUpdates
@@ -62,6 +64,7 @@ from saltwisted.roles.base import OrderedService
 from saltwisted.roles.ending import giving_up
 from saltwisted.roles.history import stock_history
 from saltwisted.roles.logs import observer
+from saltwisted.roles.lone import check_lone
 from saltwisted.roles.memory import Collector, Trimmer, tune_malloc
 from saltwisted.roles.metrics import Measures
 from saltwisted.roles.notify import StatusLine
@@ -102,6 +105,7 @@ def build(reactor: Any, config_dir: str | None, log_level: str | None) -> Ordere
     become(config.user)
     keep_memory()
     check_owner(config)
+    check_lone(config)
     tune_malloc()
     logs = observer(config, log_level, os.environ)
     stores = Stores(reactor, config)
@@ -177,6 +181,7 @@ class Master:
         self.config = config
         self.stores = stores
         self.began = time.monotonic()
+        self._since = reactor.seconds()
         self.session_store = stores.sessions(seams.secrets)
         self.git = self._git(seams)
         self.pause = Pause(seams.schedule, stores.now)
@@ -192,6 +197,7 @@ class Master:
         operations.add(GitOperations(self.git, seams.git, self.ctx.node).operations())
         operations.add(AutomationOperations(self.reacting, self.pause).operations())
         operations.add(OrchestrationOperations(self.orchestrating).operations())
+        operations.add(DoctorOperations(config, stores.warm).operations())
         operations.add(OrchestrationViews(seams.orchestrations).operations())
         for more, by_word in rows:
             operations.add(more, by_word)
@@ -463,7 +469,8 @@ class Master:
             "id": ctx.node,
             "version": __version__,
             "pid": os.getpid(),
-            "uptime": ctx.now() - ctx.started,
+            "uptime": self.uptime(),
+            "clock_set_back": seconds_back(ctx.now() - ctx.started, self.uptime()),
             "publish_port": self.config.publish_port,
             "ret_port": self.config.ret_port,
             "config_dir": self.config.config_dir,
@@ -482,6 +489,10 @@ class Master:
             "problems": self.problems(),
             **({"api": self.api.status()} if self.api is not None else {}),
         }
+
+    def uptime(self) -> float:
+        """Seconds since the master was built, whatever has been done to the clock."""
+        return float(self.reactor.seconds() - self._since)
 
     def figures(self) -> dict[str, Any]:
         """The master's figures for metrics; see L{saltwisted.domain.metrics.families}."""
