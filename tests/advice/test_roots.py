@@ -39,13 +39,13 @@ class RootsTests(Case):
         self.assertTrue(command.partition("saltwisted ")[2].startswith("roots"), command)
         return self.shell.run(command)
 
-    def begin(self, *rights: str) -> None:
+    def begin(self) -> None:
         """Both serve the same eight files."""
         self.one.up()
         for number in range(8):
             self.write(self.one, f"salt/{number}.sls", "1\n")
         self.one.command("roots", "sync", check=True)
-        self.join(self.one, self.two, *rights)
+        self.join(self.one, self.two)
         until("the files", lambda: self.read(self.two, "salt/7.sls"))
 
     def test_held(self) -> None:
@@ -75,13 +75,17 @@ class RootsTests(Case):
         self.assertEqual(self.read(self.two, "salt/0.sls"), "1\n")
 
     def test_conflict(self) -> None:
-        """What is kept of a file and not served is named by the line, of one share or of all."""
-        self.begin("--rights", "read")
-        self.write(self.two, "salt/0.sls", "2\n")
-        until("it is kept", lambda: "roots.conflict" in self.found(self.two))
+        """A file that both have changed while apart is named, of one share or of all."""
+        self.begin()
+        self.two.kill()
+        self.write(self.one, "salt/0.sls", "of one\n")
+        self.one.command("roots", "sync", check=True)
+        self.write(self.two, "salt/0.sls", "of two\n")
+        self.two.up()
+        until("it is kept", lambda: "roots.conflict" in self.found(self.one))
 
-        self.assertIn("0.sls", self.carry_out(self.two, "roots.conflict"))
-        at = Shell(self, SALTWISTED_CONFIG_DIR=self.two.conf)
+        self.assertIn("0.sls", self.carry_out(self.one, "roots.conflict"))
+        at = Shell(self, SALTWISTED_CONFIG_DIR=self.one.conf)
         self.assertIn("0.sls", at.run("saltwisted roots conflicts"))
 
     def test_looks(self) -> None:

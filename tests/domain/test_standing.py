@@ -63,6 +63,8 @@ class StandingTests(SynchronousTestCase):
                     found = list(standing.findings(given))
                     seats = 1 + sum(letter != "x" for letter in rest)
                     reached = 1 + rest.count("s")
+                    if standing.is_majority(given):
+                        self.assertGreaterEqual(reached * 2, seats)
                     removes = [one for one in advised(found) if " remove " in one]
                     if removes:
                         self.assertGreaterEqual(reached * 2, seats)
