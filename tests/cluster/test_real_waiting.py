@@ -250,7 +250,10 @@ class FullTests(SynchronousTestCase):
         b.command("salt-run", "test.arg", "x" * 30_000)
 
         for node in made:
-            until("members", lambda node=node: "b is degraded: jobs: " in node.command("members").stdout)
+            until(
+                "members",
+                lambda node=node: "b is degraded: jobs: " in node.command("members").stdout,
+            )
             status = node.command("status", "--role", "cluster")
             self.assertEqual(status.returncode, 3, status.stdout)
             self.assertIn("full", status.stdout)
