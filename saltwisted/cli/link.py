@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from saltwisted.advice import By, Said
-from saltwisted.tools import units
 from saltwisted.worker.control import ControlClient
 
 SOCKET = "saltwisted.sock"
@@ -32,6 +31,8 @@ def start(opts: Mapping[str, Any], role: str = "master") -> str:
 
     @param role: C{master} for the one that this machine has: alone, or a node of a cluster.
     """
+    from saltwisted.tools import units
+
     pki_dir = str(opts.get("pki_dir") or "")
     chosen = units.master_role(pki_dir) if role == "master" and pki_dir else role
     return told(units.start(chosen, opts), opts)
@@ -45,6 +46,9 @@ def told(said: Said, opts: Mapping[str, Any]) -> str:
 
 def at(opts: Mapping[str, Any]) -> Callable[[Said], Said]:
     """What makes advice one for this machine and this configuration."""
+    # A command whose daemon answers does without
+    from saltwisted.tools import units
+
     directory = os.path.dirname(str(opts.get("conf_file") or ""))
     return lambda said: units.here(said, directory)
 

@@ -15,9 +15,7 @@ import socket
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
-
-from attrs import frozen
+from typing import Any, NamedTuple
 
 from saltwisted import advice
 from saltwisted.advice import Said
@@ -151,8 +149,7 @@ def runs(sock_dir: str) -> bool:
     return True
 
 
-@frozen
-class Daemon:
+class Daemon(NamedTuple):
     """
     A daemon of ours that runs, as its command line has it.
 
