@@ -298,10 +298,10 @@ class Shipping:
     def _too_many_streams(self, effect: TooManyStreams) -> None:
         self.log.error(
             "{log}: {peer} names thousands of incarnations of nodes of which nobody has heard: "
-            "nothing is exchanged with it until it links again. If the disk of {peer} is sound, "
-            "{peer} is malicious: run 'saltwisted remove --compromised {peer}'",
+            "nothing is exchanged with it until it links again. {advice}",
             log=self._log.name,
             peer=effect.peer,
+            advice=advice.of("cluster.malicious"),
         )
 
     def _differs(self, effect: Differs) -> None:
