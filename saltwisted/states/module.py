@@ -77,9 +77,9 @@ def _new_form(kwargs: dict[str, Any]) -> dict[str, Any]:
         return answer
     # A function may be named several times: test.ping:one, test.ping:two.
     plain = {name: name.split(":")[0] for name in functions}
-    functions = called(__salt__)
-    missing = [name for name in plain.values() if name not in functions]
-    tried = [name for name in plain.values() if name in functions] if __opts__["test"] else []
+    known = called(__salt__)
+    missing = [name for name in plain.values() if name not in known]
+    tried = [name for name in plain.values() if name in known] if __opts__["test"] else []
     if missing or tried:
         comments = []
         if missing:
