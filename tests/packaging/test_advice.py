@@ -22,6 +22,10 @@ WITHOUT = "/usr/lib/saltwisted/bin"
 """Our commands by Salt's names, beside the package that has them in the path."""
 
 
+LONG = os.environ.get("SALTWISTED_LONG") == "1"
+
+
+@unittest.skipUnless(LONG, "only with --long: a machine that is installed, stopped and started")
 @unittest.skipIf(bool(REASON), REASON)
 class UnitTests(SynchronousTestCase):
     """One machine, from the installation on."""
