@@ -777,7 +777,7 @@ _ROWS = (
         "demo.end",
         "the same",
         "and end it with\n        {command}",
-        "kill {pids} && rm -r {directory}",
+        "saltwisted demo --end {directory}",
         By.ANYBODY,
     ),
 )

@@ -250,8 +250,7 @@ class Demo:
             ("demo.grains", place.minions[0].directory),
         ):
             self._say(f"        {units.here(advice.of(row, directory=directory), '')}")
-        pids = [d.process.pid for d in place.daemons if d.process]
-        self._say(str(advice.of("demo.end", pids=pids, directory=place.root)))
+        self._say(str(units.here(advice.of("demo.end", directory=place.root), "")))
 
     def _fail(self, reason: str, error: PlaygroundError | None = None) -> None:
         """Say what went wrong, with the end of the log of the daemon that is to blame."""

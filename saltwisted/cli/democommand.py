@@ -8,8 +8,9 @@ import optparse
 import os
 from collections.abc import Mapping, Sequence
 
-from saltwisted.cli import console
+from saltwisted.cli import console, demoend
 from saltwisted.cli.demo import Demo
+from saltwisted.words import counted
 
 EX_USAGE = 64
 MOST_MINIONS = 50
@@ -20,11 +21,16 @@ def build_parser() -> optparse.OptionParser:
     """The options of C{saltwisted demo}."""
     parser = optparse.OptionParser(
         prog="saltwisted demo",
-        usage="%prog [--keep] [--json] [--minions M]",
+        usage="%prog [--keep] [--json] [--minions M] | --end DIRECTORY",
         description="Starts a master and minions in a temporary directory, without root rights, "
         "shows what they do step by step, and removes everything again.",
     )
     parser.add_option("--keep", action="store_true", help="leave it running at the end")
+    parser.add_option(
+        "--end",
+        metavar="DIRECTORY",
+        help="end the demo that was left running there, and remove the directory",
+    )
     parser.add_option(
         "--json", action="store_true", help="print one report for machines, and nothing else"
     )
@@ -55,6 +61,14 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     if problem:
         console.write_error(f"saltwisted demo: {problem}\n")
         return EX_USAGE
+    if options.end:
+        try:
+            count = demoend.end(options.end)
+        except (demoend.NoDemo, OSError) as error:
+            console.write_error(f"saltwisted demo: {error}\n")
+            return 1
+        console.say(f"{counted(count, 'daemon')} ended; the directory is gone.")
+        return 0
     kind: type[Demo] = Demo
     if options.masters > 1:
         # A lone master's demonstration need not wait for the import of the other

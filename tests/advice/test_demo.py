@@ -32,5 +32,10 @@ class DemoTests(SynchronousTestCase):
             ("demo.grains", "os:"),
         ):
             self.assertIn(text, shell.run(printed(said, row)), row)
-        shell.run(end)
+        self.assertIn("3 daemons ended", shell.run(end))
         self.assertEqual(os.listdir(place), [])
+        # Once more: nothing is there, nor taken away
+        self.assertIn("No such file", shell.run(end, allowed=(1,)))
+        os.mkdir(f"{place}/mine")
+        shell.run(f"saltwisted demo --end {place}/mine", allowed=(1,))
+        self.assertEqual(os.listdir(place), ["mine"])

@@ -30,7 +30,7 @@ ALLOWED = {
 """By file and beginning: texts that are no advice, with the reason."""
 COMMANDS = [row for row in TABLE.values() if row.command]
 FIELDS = {
-    "pids": ["7", "8"], "mode": "0600", "path": "/x y/z", "directory": "/x y",
+    "mode": "0600", "path": "/x y/z", "directory": "/x y",
     "machine": "machine",
     "options": {"--to": "/x y"}, "host": ["-p", "7", "a"],
     "reached": 1, "all": 3, "missing": ["b", "c"], "late": ["b", "c"],
@@ -123,8 +123,8 @@ class TableTests(SynchronousTestCase):
         """What is put into a command is one word of a shell, whatever it is; lists are several."""
         said = advice.of("file.mode", mode="0600", path="/a b; rm -rf /")
         self.assertEqual(said.command, "chmod 0600 '/a b; rm -rf /'")
-        said = advice.of("demo.end", pids=[7, 8], directory="/tmp/$x")
-        self.assertEqual(said.command, "kill 7 8 && rm -r '/tmp/$x'")
+        said = advice.of("demo.end", directory="/tmp/$x")
+        self.assertEqual(said.command, "saltwisted demo --end '/tmp/$x'")
 
     def test_here(self) -> None:
         """
