@@ -78,6 +78,7 @@ BOUNDS: Mapping[str, Mapping[str, float]] = {
         "MAX_KIND": 32,
         "MAX_NODE": 255,
         "MAX_NUMBER": 4611686018427387903,
+        "MAX_STEP": 8589934592,
     },
     "domain.replica.logins": {
         "MAX_GROUPS": 4096,
