@@ -24,6 +24,7 @@ from saltwisted.domain.operations.table import Operation  # noqa: E402
 from saltwisted.master.automation.claimviews import ClaimViews  # noqa: E402
 from saltwisted.master.automation.operations import AutomationOperations  # noqa: E402
 from saltwisted.master.control import Control as MasterControl  # noqa: E402
+from saltwisted.master.doctoring import DoctorOperations  # noqa: E402
 from saltwisted.master.gitoperations import GitOperations  # noqa: E402
 from saltwisted.master.orchestration.operations import OrchestrationOperations  # noqa: E402
 from saltwisted.master.orchestration.views import OrchestrationViews  # noqa: E402
@@ -70,6 +71,7 @@ def parts() -> list[tuple[str, str, Sequence[Operation]]]:
                 *_nothing(AutomationOperations).operations(),
                 *_nothing(ClaimViews).operations(),
                 *_nothing(GitOperations).operations(),
+                *_nothing(DoctorOperations).operations(),
                 *_nothing(OrchestrationOperations).operations(),
                 *_nothing(OrchestrationViews).operations(),
             ],

@@ -60,8 +60,8 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     try:
         found = client.call("auth.test", **asked)
     except TransportClosed:
-        how = link.how_to_start(line.opts, "master")
-        raise SystemExit(f"No master runs with this configuration. Start it: {how}") from None
+        how = link.start(line.opts)
+        raise SystemExit(f"No master runs with this configuration. {how}") from None
     except RemoteError as error:
         raise SystemExit(clusterask.told(error)) from None
     finally:

@@ -7,9 +7,11 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from saltwisted import advice
+from saltwisted.advice import Said
 from saltwisted.cli import clusterask, console, link
 from saltwisted.cli.options import CommandLine, Parser
 from saltwisted.errors import RemoteError, TransportClosed
@@ -24,8 +26,8 @@ def _ask(line: CommandLine, op: str, **args: Any) -> Any:
     try:
         return client.call(op, **args)
     except TransportClosed:
-        how = link.how_to_start(line.opts, "master")
-        raise SystemExit(f"No master runs with this configuration. Start it: {how}") from None
+        how = link.start(line.opts)
+        raise SystemExit(f"No master runs with this configuration. {how}") from None
     except RemoteError as error:
         raise SystemExit(f"{error.message[:1].upper()}{error.message[1:]}") from None
     finally:
@@ -131,7 +133,9 @@ def paused(who: Mapping[str, Any]) -> str:
     return f"Automation is paused by {who['by']} since {since}."
 
 
-def lines(reactor_: Mapping[str, Any]) -> list[str]:
+def lines(
+    reactor_: Mapping[str, Any], here: Callable[[Said], Said] = lambda said: said
+) -> list[str]:
     """What C{status} says of the reactor: nothing where there is none."""
     found = []
     if reactor_.get("paused"):
@@ -145,7 +149,9 @@ def lines(reactor_: Mapping[str, Any]) -> list[str]:
         )
     if reactor_.get("problems"):
         wrong = counted(len(reactor_["problems"]), "mistake")
-        found.append(f"reactor: {wrong} in its entries and SLS: see saltwisted automation status")
+        found.append(
+            f"reactor: {wrong} in its entries and SLS: {here(advice.of('automation.look'))}"
+        )
     return found
 
 

@@ -14,9 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import unified_diff
 from typing import Any
 
+from saltwisted import advice
 from saltwisted.cli import clusterask, console, link, options
 from saltwisted.cli.options import CommandLine, Parser
+from saltwisted.domain import doctor, standing
 from saltwisted.errors import RemoteError, StoreError, TransportClosed
+from saltwisted.tools import units
 from saltwisted.words import WERE, are, listed
 from saltwisted.worker.control import ControlClient
 
@@ -77,7 +80,7 @@ def members(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int
     if line.options.json:
         clusterask.print_json(state["members"])
     else:
-        _print_members(state)
+        _print_members(line, state)
     return 0 if state["ready"] else EX_NOT_READY
 
 
@@ -105,21 +108,7 @@ def _do(line: CommandLine, op: str, **args: Any) -> Any:
     return clusterask.ask(line, op, **args, **dry)
 
 
-ADVICE = {
-    "down": "{node} cannot be reached from here. The other members keep serving, and {node} "
-    "catches up when it is back. Start it. If it will not come back: saltwisted "
-    "remove {node}",
-    "degraded": "{node} serves, but it started without members that did not answer. Keys that "
-    "were revoked only there may still be accepted. Start those members, or "
-    "remove them.",
-    "starting": "{node} does not serve yet: it is catching up.",
-    "suspended": "{node} joined with a token that another node had used up, or its token asks "
-    "for approval. To let it in: saltwisted members approve {node}",
-}
-"""What a state means, and what an operator can do."""
-
-
-def _print_members(state: Mapping[str, Any]) -> None:
+def _print_members(command: CommandLine, state: Mapping[str, Any]) -> None:
     table = [
         "NODE ROLE STATE VERSION UPTIME MINIONS LAG-KEYS LAG-RETURNS LAG-ROOTS RIGHTS SEEN".split()  # noqa: SIM905
     ]
@@ -144,18 +133,9 @@ def _print_members(state: Mapping[str, Any]) -> None:
     claims = state.get("claims") or {}
     for name, (node, term) in sorted((claims.get("duties") or {}).items()):
         console.say(f"{node} has the duty {name} (term {term})")
-    if claims.get("problem"):
-        console.say(
-            "This node claims no work, so reactions and scheduled jobs do not run on it: "
-            f"{claims['problem']}"
-        )
-    for row in state["members"]:
-        if row.get("problem"):
-            console.say(f"{row['node']}: {row['problem']}")
-        advice = ADVICE.get(row["state"])
-        # What it says of itself is nearer to the point
-        if advice and not (row.get("problem") and row["state"] in ("degraded", "starting")):
-            console.say(advice.format(node=row["node"]))
+    for finding in (*standing.findings(state), *doctor.claims(claims)):
+        for line in standing.lines(finding, link.at(command.opts)):
+            console.say(line)
 
 
 def _rights(rights: Any) -> str:
@@ -169,12 +149,16 @@ def _seen(row: Mapping[str, Any]) -> str:
     if not seen:
         return "not yet"
     passed = time.time() - float(seen)
+    if passed < -standing.SETBACK:
+        return "before the clock was set back"
     return "now" if passed < 2 else f"{_ago(passed)} ago"
 
 
 def _ago(seconds: Any) -> str:
     if not isinstance(seconds, (int, float)):
         return ""
+    # Clocks are set back, and other nodes may be of an earlier version
+    seconds = max(seconds, 0)
     for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
         if seconds >= size:
             return f"{seconds / size:.0f}{unit}"
@@ -236,6 +220,11 @@ def _leave_options(parser: Parser) -> None:
         parser, "--force", help="leave even if no other member can be reached; work may be lost"
     )
     clusterask.dry_run_option(parser)
+    options._flag(
+        parser,
+        "--offline",
+        help="make a lone master of a node that is stopped; the others are not told",
+    )
     clusterask.json_option(parser)
 
 
@@ -252,6 +241,8 @@ def leave(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     )
     if line.args:
         line.parser.error("this command takes no arguments")
+    if line.options.offline:
+        return _leave_offline(line)
     done = _do(line, "cluster_leave", force=line.options.force)
     if line.options.json:
         clusterask.print_json(done)
@@ -277,6 +268,40 @@ def leave(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
         clusterask.nothing_changed(line)
         return 0
     _wait_outside(line)
+    return 0
+
+
+def _leave_offline(line: CommandLine) -> int:
+    """The node is stopped, and is to be a lone master."""
+    from saltwisted.cli.users import become
+    from saltwisted.tools.leaving import foresee
+    from saltwisted.tools.leaving import leave as put_aside
+
+    if units.runs(str(line.opts["sock_dir"])):
+        raise SystemExit(link.told(advice.of("stop.first"), line.opts))
+    # Asked for before this user is another one, which may not look
+    stamp = time.strftime("%Y%m%d%H%M%S")
+    start = units.start("master", line.opts)
+    if start.id == "start.unit":
+        start = advice.of("start.lone")
+    become(line.opts)
+    try:
+        act = foresee if line.options.dry_run else put_aside
+        done = act(str(line.opts["pki_dir"]), stamp)
+    except StoreError as error:
+        raise SystemExit(str(error)) from None
+    if line.options.json:
+        clusterask.print_json({"left": done.cluster, "node": done.node, "kept": done.kept})
+        return 0
+    console.say(
+        f"{done.node or 'This machine'} is a lone master now. Its keys are what they were; the "
+        f"state of the node is kept in {done.kept}. The schedule and the tokens of the cluster "
+        "stay with the cluster."
+    )
+    if done.phase == "member":
+        console.say(str(advice.of("left.member", node=done.node)))
+    console.say(link.told(start, line.opts))
+    clusterask.nothing_changed(line)
     return 0
 
 
@@ -311,7 +336,7 @@ def remove(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
         "NODE",
         "Removes a member for good, while the others keep running. The cluster gets a new "
         "authority, session secret and publish key, and all tokens become void. The identity "
-        "key stays: see 'saltwisted rotate-identity'.",
+        "key stays: rotate-identity changes it.",
         _remove_options,
     )
     if len(line.args) != 1:
@@ -346,7 +371,7 @@ def cluster(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int
         ),
     )
     if line.args != ["init"]:
-        line.parser.error("the word is init: saltwisted cluster init")
+        line.parser.error("the word is init")
     client = link.connect(line.opts)
     try:
         done = client.call("cluster_init")
@@ -373,6 +398,6 @@ def _begin_at_the_start(line: CommandLine) -> int:
         lay_down_beginning(str(line.opts["pki_dir"]))
     except StoreError as error:
         raise SystemExit(str(error)) from None
-    how = link.how_to_start(line.opts, "cluster")
-    console.say(f"Saved. The node founds the cluster when it starts:\n{how}")
+    how = link.start(line.opts, "cluster")
+    console.say(f"Saved. The node founds the cluster when it starts.\n{how}")
     return 0

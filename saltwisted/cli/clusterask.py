@@ -8,9 +8,11 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from saltwisted import advice
 from saltwisted.cli import console, link, options
 from saltwisted.cli.options import CommandLine, Parser
 from saltwisted.errors import RemoteError, TransportClosed
+from saltwisted.tools import units
 
 
 def read(
@@ -54,12 +56,18 @@ def ask(line: CommandLine, op: str, **args: Any) -> Any:
     try:
         return client.call(op, **args)
     except TransportClosed:
-        how = link.how_to_start(line.opts, "cluster")
-        raise SystemExit(f"No node runs with this configuration. Start it: {how}") from None
+        raise SystemExit(f"No node runs with this configuration. {to_start(line)}") from None
     except RemoteError as error:
         raise SystemExit(told(error)) from None
     finally:
         client.close()
+
+
+def to_start(line: CommandLine) -> str:
+    """How to start the node; on a lone master, that there is none."""
+    if units.is_lone(str(line.opts["pki_dir"])):
+        return str(advice.of("lone.master"))
+    return link.start(line.opts, "cluster")
 
 
 def told(error: RemoteError) -> str:

@@ -16,9 +16,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from saltwisted import advice
 from saltwisted.cli import console
 from saltwisted.cli.playground import Daemon, Interrupts, Playground, PlaygroundError
 from saltwisted.errors import SaltwistedError
+from saltwisted.tools import units
 from saltwisted.words import counted
 
 COMMAND_LIMIT = 90
@@ -238,19 +240,18 @@ class Demo:
         here = place.master.directory
         self._say(f"\nAll steps did what they should, in {self.report['seconds']:.1f} s.\n")
         if not self.keep:
-            self._say("saltwisted demo --keep leaves it running. Use it like this:")
-        else:
-            self._say("It keeps running. Use it like this:")
-        for words in (
-            f"saltwisted salt -c {here} '*' test.ping",
-            f"saltwisted salt-key -c {here} -L",
-            f"saltwisted salt-run -c {here} jobs.list_jobs",
-            f"saltwisted salt-call -c {place.minions[0].directory} grains.item os",
+            self._say(str(units.here(advice.of("demo.keep"), "")))
+            return
+        self._say("It keeps running. Use it like this:")
+        for row, directory in (
+            ("demo.ping", here),
+            ("demo.keys", here),
+            ("demo.jobs", here),
+            ("demo.grains", place.minions[0].directory),
         ):
-            self._say(f"        {words}")
-        if self.keep:
-            pids = " ".join(str(d.process.pid) for d in place.daemons if d.process)
-            self._say(f"and end it with\n        kill {pids} && rm -r {place.root}")
+            self._say(f"        {units.here(advice.of(row, directory=directory), '')}")
+        pids = [d.process.pid for d in place.daemons if d.process]
+        self._say(str(advice.of("demo.end", pids=pids, directory=place.root)))
 
     def _fail(self, reason: str, error: PlaygroundError | None = None) -> None:
         """Say what went wrong, with the end of the log of the daemon that is to blame."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from attrs import evolve
 
+from saltwisted.advice import By, Said
 from saltwisted.cli import console, options
 from saltwisted.cli.options import Parser
 from saltwisted.domain.doctor import Finding, Severity, configuration, sorted_findings
@@ -112,7 +113,8 @@ def roles(asked: str | None, directory: str | None, environ: Mapping[str, str]) 
         except ConfigError:
             broken.append(role)
             continue
-        if is_used(config.pki_dir, config.sock_dir, role):
+        directory_of = os.path.dirname(str(config.conf_file or ""))
+        if is_used(config.pki_dir, config.sock_dir, role, directory_of):
             used.append(role)
     return [*broken, *used] or ["master"]
 
@@ -139,8 +141,20 @@ def would_start(found: list[Finding], role: str, directory: str | None) -> list[
     refused = [one for one in faults(role, directory, ports=False) if one.severity == "error"]
     if not refused:
         return found
-    rest = [evolve(one, command="") if one.id == DOWN else one for one in found]
+    rest = [evolve(one, advice=None) if one.id == DOWN else one for one in found]
     return [*(configuration(str(one)) for one in refused), *rest]
+
+
+def _show_advice(told: Said) -> None:
+    """What to do: a command stands alone on its line, so that it can be copied as a whole."""
+    before, after = told.around
+    where = " (as root)" if told.by is By.ROOT and os.geteuid() else ""
+    if before:
+        console.say(f"           {before}{where}{':' if told.command else ''}")
+    if told.command:
+        console.say(f"         > {told.command}")
+    if after:
+        console.say(f"           {after}")
 
 
 def show(found: list[Finding], done: Mapping[str, str], unknown: Mapping[str, str]) -> None:
@@ -153,8 +167,8 @@ def show(found: list[Finding], done: Mapping[str, str], unknown: Mapping[str, st
             console.say(f"           {line}")
         if len(finding.evidence) > 10:
             console.say(f"           and {len(finding.evidence) - 10} more")
-        if finding.command:
-            console.say(f"         > {finding.command}")
+        if finding.advice is not None:
+            _show_advice(finding.advice)
     for what, why in unknown.items():
         console.say(f"unknown  {what}: {why}")
     if not found and not unknown:

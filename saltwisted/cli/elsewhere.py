@@ -13,8 +13,8 @@ COMMANDS: Mapping[str, str] = {
     "salt-cloud": "a stock salt-cloud makes machines; a token lets their minions in",
     "salt-proxy": "a stock salt-proxy can be a minion of this master",
     "salt-ssh": "a stock salt-ssh works without any master",
-    "salt-syndic": "masters share their work as nodes of a cluster: saltwisted token create",
-    "salt-support": "saltwisted doctor and saltwisted backup show what there is",
+    "salt-syndic": "masters share their work as nodes of a cluster (docs/cluster.md)",
+    "salt-support": "the subcommands doctor and backup show what there is",
     "spm": "formulas are files: put them below file_roots",
 }
 """Name to what helps instead."""

@@ -13,6 +13,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from saltwisted import advice
 from saltwisted.cli import console, link, options, output
 from saltwisted.cli.options import CommandLine, Parser
 from saltwisted.errors import RemoteError, SaltwistedError, TransportClosed
@@ -276,12 +277,7 @@ class SaltKey:
             except TransportClosed:
                 self._files = _key_files(self.opts)
         if name.partition("_")[0] in ("accept", "reject", "delete") and _is_member(self.opts):
-            raise RemoteError(
-                "ClusterError",
-                "This node is not running. The keys of a cluster are in its log, not in these "
-                "directories, so a change here would be undone at the next start. Start the "
-                "node, or use salt-key on another member.",
-            )
+            raise RemoteError("ClusterError", str(advice.of("keys.stopped")))
         return getattr(self._files, name)(**kwargs)
 
     def _ask(self, fun: str, kwargs: dict[str, Any]) -> Any:

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from saltwisted.tools.units import start_command
+from saltwisted.advice import By, Said
 from saltwisted.worker.control import ControlClient
 
 SOCKET = "saltwisted.sock"
@@ -25,9 +25,32 @@ def connect(opts: Mapping[str, Any]) -> ControlClient:
     return ControlClient(path=socket_path(opts))
 
 
-def how_to_start(opts: Mapping[str, Any], role: str) -> str:
-    """The command that starts the daemon which was not found."""
-    return start_command(role, opts)
+def start(opts: Mapping[str, Any], role: str = "master") -> str:
+    """
+    How to start the daemon which was not found, as a sentence.
+
+    @param role: C{master} for the one that this machine has: alone, or a node of a cluster.
+    """
+    from saltwisted.tools import units
+
+    pki_dir = str(opts.get("pki_dir") or "")
+    chosen = units.master_role(pki_dir) if role == "master" and pki_dir else role
+    return told(units.start(chosen, opts), opts)
+
+
+def told(said: Said, opts: Mapping[str, Any]) -> str:
+    """Advice for the user of a command: what is another user's to run says so."""
+    sentence = str(at(opts)(said))
+    return f"{sentence} (as root)" if said.by is By.ROOT and os.geteuid() else sentence
+
+
+def at(opts: Mapping[str, Any]) -> Callable[[Said], Said]:
+    """What makes advice one for this machine and this configuration."""
+    # A command whose daemon answers does without
+    from saltwisted.tools import units
+
+    directory = os.path.dirname(str(opts.get("conf_file") or ""))
+    return lambda said: units.here(said, directory)
 
 
 class Channel(ControlClient):

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from saltwisted import advice
 from saltwisted.errors import SaltwistedError, WrongPlace
 
 COMMANDS = {
@@ -113,7 +114,7 @@ def run(name: str, words: Sequence[str]) -> int:
 
 def usage() -> str:
     """The list of subcommands."""
-    from saltwisted.tools.units import start_command
+    from saltwisted.tools import units
 
     lines = ["Usage: saltwisted COMMAND [options] [arguments]", ""]
     lines.extend(f"  {name:<16} {text}" for name, (_, text) in COMMANDS.items())
@@ -124,7 +125,7 @@ def usage() -> str:
         "",
         "saltwisted COMMAND --help shows the options of a command. Through a link with the name of",
         "a command, saltwisted is that command. A daemon is started with",
-        f"{start_command('master', {})} (or minion, cluster).",
+        f"{units.start('master', {}).command} (or minion, cluster).",
     ]
     return "\n".join(lines) + "\n"
 
@@ -138,16 +139,13 @@ def _unknown(name: str) -> str:
     if name in ELSEWHERE:
         return f"saltwisted: error: {name} is not part of saltwisted: {ELSEWHERE[name]}\n"
     if name in DAEMONS:
-        from saltwisted.cli.link import how_to_start
+        from saltwisted.tools import units
 
-        start = how_to_start({}, DAEMONS[name])
-        return f"saltwisted: error: there is no command {name!r}. To start the daemon: {start}\n"
+        start = units.start(DAEMONS[name], {})
+        return f"saltwisted: error: there is no command {name!r}; it is a daemon. {start}\n"
     near = get_close_matches(name, COMMANDS, 1, 0.5)
     hint = f" Did you mean {near[0]}?" if near else ""
-    return (
-        f"saltwisted: error: there is no command {name!r}.{hint}\n"
-        "saltwisted --help lists the commands.\n"
-    )
+    return f"saltwisted: error: there is no command {name!r}.{hint}\n{advice.of('commands.list')}\n"
 
 
 def _version() -> int:

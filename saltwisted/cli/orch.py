@@ -50,8 +50,8 @@ def ask(line: CommandLine, op: str, **args: Any) -> Any:
     try:
         return client.call(op, **args)
     except TransportClosed:
-        how = link.how_to_start(line.opts, "master")
-        raise SystemExit(f"No master runs with this configuration. Start it: {how}") from None
+        how = link.start(line.opts)
+        raise SystemExit(f"No master runs with this configuration. {how}") from None
     except RemoteError as error:
         raise SystemExit(f"{error.message[:1].upper()}{error.message[1:]}") from None
     finally:

@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from saltwisted import advice
+
 Return = dict[str, dict[str, Any]]
 """One minion's return: its id to C{{ret, retcode, out, jid}}."""
 
@@ -21,12 +23,7 @@ def as_return(data: Mapping[str, Any]) -> dict[str, Any]:
 def missing_return(connected: bool, jid: str | None) -> dict[str, Any]:
     """What is shown for a minion that did not answer, as a return of its own."""
     if connected:
-        text = (
-            "Minion did not return. [No response]\nThe minions may not have all finished "
-            "running and any remaining minions will return upon completion. To look up the "
-            "return data for this job later, run the following command:\n\n"
-            f"salt-run jobs.lookup_jid {jid}"
-        )
+        text = f"Minion did not return. [No response]\n{advice.of('job.lookup', jid=jid)}"
     else:
         text = "Minion did not return. [Not connected]"
     return {"out": "no_return", "ret": text, "retcode": 1}

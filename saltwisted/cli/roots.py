@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from saltwisted import advice
 from saltwisted.cli import clusterask, console, link, options
 from saltwisted.cli.options import CommandLine, Parser
 from saltwisted.cli.progress import Waiting, in_units
@@ -89,13 +90,13 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     words = list(line.args) or ["status"]
     command = COMMANDS.get(words[0])
     if command is None:
-        parser.error(f"{words[0]!r} is not known; see saltwisted roots --help")
+        parser.error(f"{words[0]!r} is not known; {advice.of('roots.help')}")
     client = link.connect(line.opts)
     try:
         return command(Asked(line, client, words[1:]))
     except TransportClosed:
-        how = link.how_to_start(line.opts, "cluster")
-        console.write_error(f"No node runs with this configuration. Start it: {how}\n")
+        how = clusterask.to_start(line)
+        console.write_error(f"No node runs with this configuration. {how}\n")
         return EX_NO_NODE
     except RemoteError as error:
         said = error.message

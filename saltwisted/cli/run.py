@@ -13,6 +13,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from saltwisted import advice
 from saltwisted.cli import args as words
 from saltwisted.cli import console, elsewhere, link, options, output, steps
 from saltwisted.cli.options import CommandLine, Parser
@@ -107,16 +108,15 @@ class SaltRun:
             return 1
         except TransportClosed as error:
             if self.orchestration:
+                shown = link.told(advice.of("orch.show", jid=self.orchestration), self.opts)
                 console.write_error(
                     f"The master has gone while orchestration {self.orchestration} was running. "
-                    "What becomes of it: saltwisted orch show "
-                    f"{self.orchestration}, on any node\n"
+                    f"{shown}\n"
                 )
                 return EX_NO_MASTER
             console.log("error", f"Unable to connect to the salt master: {error}")
-            start = link.how_to_start(self.opts, "master")
             console.write_error(
-                f"Runners run in the master, and none is running here. To start one: {start}\n"
+                f"Runners run in the master, and none is running here. {link.start(self.opts)}\n"
             )
             return EX_NO_MASTER
 

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from saltwisted import advice
 from saltwisted.cli import args as words
 from saltwisted.cli import console, link, options, output
 from saltwisted.cli.options import CommandLine, Parser
@@ -243,8 +244,7 @@ class Salt:
             output.display(
                 "The salt master could not be contacted. Is master running?", "", self.opts
             )
-            start = link.how_to_start(self.opts, "master")
-            console.write_error(f"To start one: {start}\n")
+            console.write_error(f"{link.start(self.opts)}\n")
             return 2
 
     def _refused(self, error: RemoteError) -> int:
@@ -526,10 +526,5 @@ class Salt:
 def _interrupted(jid: str | None) -> str:
     text = "\nExiting gracefully on Ctrl-c\n"
     if jid is not None:
-        text += (
-            f"This job's jid is: {jid}\n"
-            "The minions may not have all finished running and any remaining minions will "
-            "return upon completion. To look up the return data for this job later, run the "
-            f"following command:\n\nsalt-run jobs.lookup_jid {jid}\n"
-        )
+        text += f"This job's jid is: {jid}\n{advice.of('job.lookup', jid=jid)}\n"
     return text

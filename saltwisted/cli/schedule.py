@@ -60,8 +60,8 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
         return _do(line, client, do, str(given[0]) if given else "", entry)
     except TransportClosed as error:
         console.log("error", f"Unable to connect to the salt master: {error}")
-        how = link.how_to_start(line.opts, "master")
-        raise SystemExit(f"No master runs with this configuration. Start it: {how}") from None
+        how = link.start(line.opts)
+        raise SystemExit(f"No master runs with this configuration. {how}") from None
     except RemoteError as error:
         raise SystemExit(error.message) from None
     finally:

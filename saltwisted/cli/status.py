@@ -12,12 +12,14 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from saltwisted.cli import automation, console, options
+from saltwisted import advice
+from saltwisted.cli import automation, console, link, options
 from saltwisted.cli.options import Parser
+from saltwisted.domain import doctor, standing
 from saltwisted.domain.doctor import Severity
 from saltwisted.domain.roots import health
 from saltwisted.errors import RemoteError, SaltwistedError, TransportClosed, WrongPlace
-from saltwisted.tools.units import is_used
+from saltwisted.tools.units import daemons, is_used, programs, usual_dir
 from saltwisted.words import counted, listed
 from saltwisted.worker.control import ControlClient
 from saltwisted.worker.process.configio import Disk, load_from_disk
@@ -60,7 +62,11 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
         if report is not None:
             reports.append(report)
     if not reports:
-        reports = [{"role": "", "code": NOT_READY, "why": ["no daemon runs on this machine"]}]
+        others = elsewhere(("master", "cluster", "minion"), "")
+        first = "no daemon runs with this configuration" if others else (
+            "no daemon runs on this machine"
+        )  # fmt: skip
+        reports = [{"role": "", "code": NOT_READY, "why": [first, *others]}]
     code = max((int(one["code"]) for one in reports), key=_WORST.index)
     if chosen.json:
         for one in reports:
@@ -95,18 +101,33 @@ def look(
         members = members_of(client) if role == "master" else None
         roots = roots_of(client) if members is not None else None
     except TransportClosed as error:
-        if not wanted and not is_used(config.pki_dir, config.sock_dir, role):
+        here = os.path.dirname(str(config.conf_file or ""))
+        if not wanted and not is_used(config.pki_dir, config.sock_dir, role, here):
             return None
-        return {"role": role, "code": NOT_READY, "why": [str(error)]}
+        asked = ("master", "cluster") if role == "master" else (role,)
+        return {"role": role, "code": NOT_READY, "why": [str(error), *elsewhere(asked, here)]}
     except TimeoutError:
         return {"role": role, "code": ERROR, "why": [f"no answer within {PATIENCE:.0f} s"]}
     except RemoteError as error:
         return {"role": role, "code": ERROR, "why": [error.message]}
     finally:
         client.close()
-    code, why = judge(status, members, roots)
+    code, why = judge(status, members, roots, link.at({"conf_file": config.conf_file}))
     name = "cluster" if members is not None else str(status.get("role") or role)
     return {"role": name, "code": code, "why": why, "status": status}
+
+
+def elsewhere(roles: Sequence[str], directory: str) -> list[str]:
+    """Daemons in these roles that run with another configuration than that of C{directory}."""
+    said = []
+    for one in daemons():
+        usual = usual_dir("minion" if one.role == "minion" else "master")
+        if one.role in roles and one.directory not in ("", usual, directory):
+            told = advice.of(
+                "status.elsewhere", role=one.role, pid=one.pid, directory=one.directory
+            )
+            said.append(str(told.at("", programs())))
+    return said
 
 
 def members_of(client: ControlClient) -> dict[str, Any] | None:
@@ -133,12 +154,14 @@ def judge(
     status: Mapping[str, Any],
     members: Mapping[str, Any] | None = None,
     roots: Mapping[str, Any] | None = None,
+    here: standing.Here = lambda said: said,
 ) -> tuple[int, list[str]]:
     """
     What a daemon's own words amount to, and why.
 
     @param members: in a cluster: what it says of its members.
     @param roots: in a cluster: what it says of its roots.
+    @param here: C{here(said)}: advice as it can be run on this machine.
     """
     if status.get("role") == "minion":
         return judge_minion(status)
@@ -147,32 +170,31 @@ def judge(
     for name, problem in (status.get("problems") or {}).items():
         code = DEGRADED
         why.append(f"{name}: {problem}")
-    why += automation.lines(status.get("reactor") or {})
+    why += automation.lines(status.get("reactor") or {}, here)
     why += silences(status)
+    for finding in standing.clock(float(status.get("clock_set_back") or 0)):
+        code = DEGRADED
+        why += standing.lines(finding, here)
     claims = status.get("claims") or {}
-    if claims.get("problem"):
-        why.append(f"nothing is done here that is to be done once: {claims['problem']}")
+    for finding in doctor.claims(claims):
+        why += standing.lines(finding, here)
     wrong, lines = of_schedule(status.get("schedule") or {})
     code = DEGRADED if wrong else code
     why += lines
     if members is None and status.get("serving") is False:
         return DEGRADED, [*why, "not serving: its ports are not open yet"]
     if members is not None:
+        found = list(standing.findings(members))
+        why += [line for finding in found for line in standing.lines(finding, here)]
         if not members.get("ready"):
-            problem = str(members.get("problem") or "it does not serve yet")
             # A member that runs, and waits for its roots say: it keeps keys and jobs meanwhile
             state = next(
                 (one["state"] for one in members.get("members", []) if one.get("this")), ""
             )
-            code = DEGRADED if state == "starting" else NOT_READY
-            return code, [*why, f"not serving: {problem}"]
-        for row in members.get("members", []):
-            if row.get("state") != "serving":
-                code = DEGRADED
-                problem = f": {row['problem']}" if row.get("problem") else ""
-                why.append(f"{row.get('node')} is {row.get('state')}{problem}")
+            return DEGRADED if state == "starting" else NOT_READY, why
+        code = DEGRADED if found else code
         why += [
-            f"{option} is another in {listed(nodes)}: 'saltwisted members --drift' shows how"
+            f"{option} is another in {listed(nodes)}: {here(advice.of('drift.look'))}"
             for option, nodes in (members.get("drift") or {}).items()
         ]
     for finding in health.roots(roots or {}):
@@ -229,7 +251,7 @@ def _who(status: Mapping[str, Any]) -> str:
     parts = [f"version {status['version']}"] if status.get("version") else []
     parts.append(f"pid {status.get('pid')}")
     if "uptime" in status:
-        parts.append(f"up {float(status['uptime'] or 0):.0f} s")
+        parts.append(f"up {max(float(status['uptime'] or 0), 0):.0f} s")
     if "keys" in status:
         parts.append(counted(int((status["keys"] or {}).get("accepted", 0)), "accepted key"))
     if status.get("role") == "minion":

@@ -14,12 +14,13 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
+from saltwisted import advice
 from saltwisted.cli import console
 from saltwisted.config.load import OWN_DIR
 from saltwisted.domain.merge import SHOWN
 from saltwisted.domain.takeover import Verdict
 from saltwisted.errors import SaltwistedError, StoreError
-from saltwisted.tools import daemons, merge, takeover
+from saltwisted.tools import daemons, merge, takeover, units
 from saltwisted.tools.places import Places
 from saltwisted.tools.takeover import Plan
 
@@ -78,7 +79,7 @@ def _add_ways(parser: optparse.OptionParser) -> None:
         help="switch, and join the cluster of a saltwisted that has taken over another master "
         "with the same key. The accepted keys of both are united. The command shows what "
         "differs in keys, files and rights before it stops anything. Create the token "
-        "with 'saltwisted token create' there; - reads it from standard input",
+        "there; - reads it from standard input",
     )
     parser.add_option(
         "-y",
@@ -160,7 +161,7 @@ def take(options: optparse.Values) -> int:
         record = takeover.take(made)
         report["written"] = record["written"]
         if not options.json:
-            explain_written(made, options.switch)
+            explain_written(made, options)
         if options.switch:
             joined = takeover.switch(
                 made, record, options.service, options.role, options.merge or "", say
@@ -172,8 +173,8 @@ def take(options: optparse.Values) -> int:
                     console.say(
                         f"Cluster {joined['cluster']} with {', '.join(joined['members'])} had "
                         f"{joined['minions']} accepted keys; now it has those of both.\n"
-                        "Files that differ: saltwisted roots conflicts. "
-                        "Options that differ: saltwisted members --drift"
+                        f"Files that differ: {advice.command('roots.conflicts-all')}. "
+                        f"Options that differ: {advice.command('drift.look')}"
                     )
     report["ok"] = not fatal
     if options.json:
@@ -250,14 +251,23 @@ def describe(made: Plan) -> None:
         console.say(f"  {'!' if problem.fatal else '-'} {problem.text}")
 
 
-def explain_written(made: Plan, switching: bool) -> None:
+def explain_written(made: Plan, options: optparse.Values) -> None:
     """What was written, and what comes next."""
     console.say(f"Written: {made.places.config}/master.d/{takeover.WRITTEN}, {made.places.pki}")
-    if not switching:
-        console.say(
-            "Nothing was stopped or started. Next: saltwisted takeover --switch. To go back: "
-            "saltwisted takeover --undo"
-        )
+    if not options.switch:
+        default = build_parser().defaults
+        given = {
+            name: value
+            for name, value in (("--to", options.to), ("--service", options.service))
+            if value != default[name.strip("-")]
+        }
+        source = {"--from": options.source} if options.source else {}
+        console.say("Nothing was stopped or started.")
+        for said in (
+            advice.of("takeover.switch", options={**source, **given}),
+            advice.of("takeover.undo", options=given),
+        ):
+            console.say(str(units.here(said, "")))
 
 
 def undo(options: optparse.Values) -> int:

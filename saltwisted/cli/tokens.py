@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from saltwisted import advice
 from saltwisted.cli import clusterask, console, link, options
 from saltwisted.cli.options import CommandLine, Parser
 from saltwisted.cli.progress import Waiting
@@ -73,7 +74,7 @@ def _token_options(parser: Parser) -> None:
     options._flag(
         parser,
         "--approve",
-        help=("a node that joins with it waits for 'saltwisted members approve'"),
+        help="a node that joins with it waits until a member approves it",
     )
     clusterask.json_option(parser)
 
@@ -134,9 +135,8 @@ def _token_create(line: CommandLine) -> int:
             f"Stock minions whose id matches {chosen.pattern} are accepted when they connect. "
             "Nothing has to be done on them."
         )
-    what = "machine" if chosen.role == "master" else "saltwisted minion"
-    console.say(f"To use it, run this line on the new {what}:")
-    console.say(f"saltwisted join {done['token']}")
+    what = "machine" if chosen.role == "master" else "minion"
+    console.say(str(advice.of("token.use", machine=what, token=done["token"])))
     return 0
 
 
@@ -181,8 +181,7 @@ def join(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
         "join",
         "TOKEN | -",
         "Joins the node on this machine to a cluster, or has the minion here accepted by one. "
-        "Create the token with 'saltwisted token create' on any member; - reads it from "
-        "standard input.",
+        "Any member makes such a token; - reads it from standard input.",
         _join_options,
     )
     word = _token_word(line)
@@ -301,8 +300,8 @@ def _lay_down(line: CommandLine, word: str) -> int:
         lay_down_token(str(line.opts["pki_dir"]), word, bool(line.options.discard_identity))
     except StoreError as error:
         raise SystemExit(str(error)) from None
-    how = link.how_to_start(line.opts, "cluster")
-    console.say(f"The token is saved. The node will join when it starts:\n{how}")
+    how = link.start(line.opts, "cluster")
+    console.say(f"The token is saved. The node will join when it starts.\n{how}")
     return 0
 
 
@@ -385,6 +384,6 @@ def _lay_down_minion(line: CommandLine, found: Token) -> int:
         lay_down_minion_token(str(line.opts["pki_dir"]), str(line.opts["cachedir"]), found)
     except StoreError as error:
         raise SystemExit(str(error)) from None
-    how = link.how_to_start(line.opts, "minion")
-    console.say(f"The token is saved. The minion will show it when it starts:\n{how}")
+    how = link.start(line.opts, "minion")
+    console.say(f"The token is saved. The minion will show it when it starts.\n{how}")
     return 0

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
+from saltwisted import advice
 from saltwisted.cluster.facts.keyview import KeyView
 from saltwisted.cluster.facts.ondisk import done_or_unknown
 from saltwisted.cluster.life.drift import Drift
@@ -155,6 +156,7 @@ class ClusterControl:
                 "ready": False,
                 "ending": not life.outside,
                 "problem": life.why_not(),
+                "advice": life.advice,
                 "members": [
                     {
                         "node": life.state.node,
@@ -265,7 +267,7 @@ class ClusterControl:
         found = [each for each in member.tokens.list() if each.startswith(start)]
         if len(found) != 1:
             how = "no token begins" if not found else "several tokens begin"
-            raise DeniedError(f"{how} with {start!r}: saltwisted token list shows them")
+            raise DeniedError(f"{how} with {start!r}: {advice.of('token.list')}")
         await member.append("token", {"op": "revoke", "id": found[0]})
         return {"revoked": found[0], "unreached": list(await member.settled())}
 

@@ -8,13 +8,16 @@ so that nobody has to look anything up.
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
+from saltwisted import advice
+from saltwisted.advice import Said
 from saltwisted.words import counted
 
 MOST_EVIDENCE = 10
@@ -25,7 +28,6 @@ LOW_BYTES = 512 * 1024 * 1024
 DESCRIPTORS_PER_MINION = 2
 SPARE_DESCRIPTORS = 512
 MOST_SKEW = 30.0
-LAG_ENTRIES = 100
 DAY = 86400.0
 SOON = 30 * DAY
 """A certificate that ends within this time is worth a warning."""
@@ -54,7 +56,8 @@ class Finding:
     One problem.
 
     @ivar evidence: what was seen.
-    @ivar command: the fix: a text to a shell, or C{""} if a person has to decide.
+    @ivar advice: what to do about it, if somebody knows.
+    @ivar node: the node that it is about, if another than the one that looked.
     @ivar fix: for C{--fix}: C{(word, arguments...)}, if it is safe to do without asking.
     """
 
@@ -62,19 +65,61 @@ class Finding:
     severity: Severity
     text: str
     evidence: Sequence[str] = ()
-    command: str = ""
+    advice: Said | None = None
+    node: str = ""
     fix: tuple[Any, ...] = field(default=())
 
+    @property
+    def command(self) -> str:
+        """The fix, as a text to a shell; C{""} if a person has to decide."""
+        return self.advice.command if self.advice is not None else ""
+
+    def of_node(self, node: str) -> Finding:
+        """The same, by a node that is known by now."""
+        return self if self.node else evolve(self, node=node)
+
     def as_json(self) -> dict[str, Any]:
-        """For scripts."""
+        """For scripts and the API."""
+        told = self.advice
         return {
             "id": self.id,
+            "node": self.node,
             "severity": self.severity.value,
             "text": self.text,
             "evidence": list(self.evidence)[:MOST_EVIDENCE],
             "command": self.command,
+            "on": told.on if told is not None else "",
+            "by": told.by.value if told is not None and self.command else "",
+            "advice": told.words if told is not None else "",
             "mendable": bool(self.fix),
         }
+
+
+@frozen(kw_only=True)
+class Account:
+    """Whom a daemon runs as: names for commands, numbers for files."""
+
+    user: str
+    group: str
+    uid: int
+    gid: int
+    groups: frozenset[int] = frozenset()
+
+    def may(self, mode: int, uid: int, gid: int) -> bool:
+        """Whether it can read such a file, or work in such a directory."""
+        if self.uid == 0:
+            return True
+        need = 0o7 if stat.S_ISDIR(mode) else 0o4
+        if uid == self.uid:
+            return (mode >> 6) & need == need
+        if gid == self.gid or gid in self.groups:
+            return (mode >> 3) & need == need
+        return mode & need == need
+
+
+def log_of(unit: str) -> Said:
+    """Where a daemon says more; C{unit} is empty for one that was started by hand."""
+    return advice.of("log.unit", unit=unit) if unit else advice.of("log.hand")
 
 
 def ports(
@@ -82,6 +127,7 @@ def ports(
     listeners: Mapping[int, str],
     reached: Mapping[str, bool],
     unit: str = "saltwisted-master",
+    serves: bool = True,
 ) -> Iterator[Finding]:
     """
     Whether our ports are ours, and can be reached.
@@ -89,15 +135,18 @@ def ports(
     @param ours: our process, 0 if it does not run.
     @param listeners: who listens on each of our ports; empty if nobody.
     @param reached: C{side to address:port}, and whether a connection came about.
-    @param unit: the unit of systemd that the daemon belongs to; here and below.
+    @param unit: the unit of systemd that the daemon belongs to, C{""} if it was started by hand;
+        here and below.
+    @param serves: whether it says that it serves. If not, closed ports are no finding: why it
+        does not is.
     """
     for port, who in listeners.items():
-        if not who and ours:
+        if not who and ours and serves:
             yield Finding(
                 id="port.closed",
                 severity=Severity.ERROR,
                 text=f"nothing listens on port {port}, although the daemon runs",
-                command=f"journalctl -u {unit} -n 50",
+                advice=log_of(unit),
             )
         elif who and f"(pid {ours})" not in who and who != "another user's process":
             yield Finding(
@@ -105,7 +154,7 @@ def ports(
                 severity=Severity.ERROR,
                 text=f"port {port} is used by {who}",
                 evidence=[who],
-                command="systemctl stop salt-master" if "salt-master" in who else "",
+                advice=advice.of("port.stock") if "salt-master" in who else None,
             )
     closed = [way for way, there in reached.items() if not there]
     if closed:
@@ -114,7 +163,7 @@ def ports(
             severity=Severity.ERROR,
             text="a port cannot be reached",
             evidence=closed,
-            command="check the firewall between them (nft list ruleset)",
+            advice=advice.of("port.firewall"),
         )
 
 
@@ -130,7 +179,7 @@ def clocks(synchronised: bool | None, skews: Mapping[str, float]) -> Iterator[Fi
             id="clock.unsynchronised",
             severity=Severity.WARNING,
             text="the kernel says that no time service synchronises this clock",
-            command="apt-get install chrony",
+            advice=advice.of("clock.unsynchronised"),
         )
     wrong = [f"{who}: {skew:+.0f} s" for who, skew in skews.items() if abs(skew) > MOST_SKEW]
     if wrong:
@@ -139,13 +188,11 @@ def clocks(synchronised: bool | None, skews: Mapping[str, float]) -> Iterator[Fi
             severity=Severity.WARNING,
             text=f"clocks are more than {MOST_SKEW:.0f} s apart",
             evidence=wrong,
-            command="timedatectl",
+            advice=advice.of("clock.wrong"),
         )
 
 
-def certificates(
-    entries: Iterable[tuple[str, str, float, float]], now: float, unit: str = "saltwisted-master"
-) -> Iterator[Finding]:
+def certificates(entries: Iterable[tuple[str, str, float, float]], now: float) -> Iterator[Finding]:
     """
     Certificates that are not valid, or will soon not be.
 
@@ -159,7 +206,7 @@ def certificates(
                 severity=Severity.ERROR,
                 text=f"the certificate of {name} is not valid yet",
                 evidence=[f"{path}: from {_day(since)}, and it is {_day(now)}"],
-                command="timedatectl",
+                advice=advice.of("clock.wrong"),
             )
         elif until - now < SOON:
             ended = until <= now
@@ -169,8 +216,7 @@ def certificates(
                 text=f"the certificate of {name} "
                 + (f"ended {_days(-days)} ago" if ended else f"ends in {_days(days)}"),
                 evidence=[f"{path}: until {_day(until)}"],
-                command=f"openssl x509 -noout -subject -dates -in {path}  # then have it renewed, "
-                f"and: systemctl restart {unit}",
+                advice=advice.of("certificate.renew"),
             )
 
 
@@ -202,7 +248,7 @@ def keys(digests: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
                 "with its pki"
             ),
             evidence=sorted(shared),
-            command="on the clone: rm /etc/salt/pki/minion/minion.* and restart its minion",
+            advice=advice.of("key.shared"),
         )
     for state in ("pending", "rejected"):
         both = sorted(set(accepted) & set(digests.get(state, {})))
@@ -212,7 +258,7 @@ def keys(digests: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
                 severity=Severity.WARNING,
                 text=f"keys are accepted and {state} at once",
                 evidence=both,
-                command="salt-key -L, then salt-key -d ID or -a ID",
+                advice=advice.of("key.states"),
             )
     denied = {
         name
@@ -225,7 +271,7 @@ def keys(digests: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
             severity=Severity.WARNING,
             text="another machine uses the id of an accepted minion and is denied",
             evidence=sorted(denied),
-            command="give one of them another id; a reinstalled machine: salt-key -d ID",
+            advice=advice.of("key.id"),
         )
     folded: dict[str, list[str]] = {}
     for name in accepted:
@@ -240,30 +286,57 @@ def keys(digests: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
         )
 
 
-def modes(entries: Iterable[tuple[str, int, int, int]], owner: int) -> Iterator[Finding]:
+def modes(
+    entries: Iterable[tuple[str, int, int, int, int]], account: Account | None
+) -> Iterator[Finding]:
     """
     Files with secrets that others may read or write.
 
-    @param entries: path, mode, owner, and the bits that it may not have.
-    @param owner: who the daemon runs as.
+    @param entries: path, mode with the file's type, user, group, and the bits that it may not
+        have.
+    @param account: whom the daemon runs as, or will; C{None} if nobody can know.
     """
-    for path, mode, uid, forbidden in entries:
+    for path, mode, uid, gid, forbidden in entries:
         if mode & forbidden:
-            better = mode & ~forbidden & 0o7777
+            told, fix = _tighter(path, mode, uid, gid, forbidden, account)
             yield Finding(
                 id="file.mode",
                 severity=Severity.ERROR,
                 text=f"other users may read or change {path} (mode {mode & 0o7777:04o})",
-                command=f"chmod {better:04o} {path}",
-                fix=("chmod", path, better),
+                advice=told,
+                fix=fix,
             )
-        if uid not in (0, owner):
+        if account is not None and uid not in (0, account.uid):
             yield Finding(
                 id="file.owner",
                 severity=Severity.ERROR,
                 text=f"{path} belongs to user {uid}, who can change it",
-                command=f"chown {owner} {path}",
+                advice=advice.of("file.owner", user=account.user, path=path),
             )
+
+
+def _tighter(
+    path: str, mode: int, uid: int, gid: int, forbidden: int, account: Account | None
+) -> tuple[Said, tuple[Any, ...]]:
+    """
+    How a file loses rights and the daemon keeps its own: what to say, and what C{--fix} does.
+
+    A file that only "others" let the daemon read would be lost to it by the mode alone.
+    """
+    better = mode & ~forbidden
+    if account is None:
+        return advice.of("file.unknown"), ()
+    if account.may(better, uid, gid) or not account.may(mode, uid, gid):
+        better &= 0o7777
+        said = advice.of("file.mode", mode=f"{better:04o}", path=path)
+        return said, ("chmod", path, better)
+    if stat.S_ISDIR(mode) or forbidden & 0o040:
+        better = (better | (0o700 if stat.S_ISDIR(mode) else 0o400)) & 0o7777
+        said = advice.of("file.user", user=account.user, mode=f"{better:04o}", path=path)
+        return said, ("chown", path, account.uid, better)
+    better = (better | 0o040) & 0o7777
+    said = advice.of("file.group", group=account.group, mode=f"{better:04o}", path=path)
+    return said, ("chgrp", path, account.gid, better)
 
 
 def disks(free: Mapping[str, tuple[int, int, int, int]]) -> Iterator[Finding]:
@@ -279,18 +352,18 @@ def disks(free: Mapping[str, tuple[int, int, int, int]]) -> Iterator[Finding]:
                 id="disk.space",
                 severity=Severity.ERROR if bytes_free < LOW_BYTES // 8 else Severity.WARNING,
                 text=f"only {bytes_free >> 20} MiB are free for {path}",
-                command=f"du -xsh {path}/*; keep_jobs_seconds bounds the history of jobs",
+                advice=advice.of("disk.space", path=path),
             )
         if inodes and inodes_free / inodes < LOW_DISK:
             yield Finding(
                 id="disk.inodes",
                 severity=Severity.WARNING,
                 text=f"only {inodes_free} inodes are left on the file system of {path}",
-                command=f"du --inodes -xs {path}/*",
+                advice=advice.of("disk.inodes", path=path),
             )
 
 
-def limits(open_files: int, minions: int, unit: str = "saltwisted-master") -> Iterator[Finding]:
+def limits(open_files: int, minions: int) -> Iterator[Finding]:
     """Whether as many connections are allowed as there are minions."""
     need = minions * DESCRIPTORS_PER_MINION + SPARE_DESCRIPTORS
     if 0 < open_files < need:
@@ -299,7 +372,7 @@ def limits(open_files: int, minions: int, unit: str = "saltwisted-master") -> It
             severity=Severity.ERROR,
             text=f"the daemon may open {open_files} files; "
             f"with {counted(minions, 'minion')} it may need {need}",
-            command=f"systemctl edit {unit}  # [Service] LimitNOFILE=100000",
+            advice=advice.of("limit.files"),
         )
 
 
@@ -325,7 +398,7 @@ def versions(minions: Mapping[str, str]) -> Iterator[Finding]:
             severity=Severity.WARNING,
             text=f"minions with known security holes ({why})",
             evidence=sorted(names),
-            command="upgrade salt-minion to 3006.17, 3007.9 or 3008",
+            advice=advice.of("minion.old"),
         )
 
 
@@ -355,45 +428,7 @@ def proxy(timeouts: Mapping[str, float]) -> Iterator[Finding]:
             severity=Severity.WARNING,
             text="a proxy on this machine cuts connections that are idle for a short time",
             evidence=short,
-            command="in haproxy.cfg: timeout client 50s, timeout server 50s (see docs/haproxy.md)",
-        )
-
-
-def cluster(
-    rows: Sequence[Mapping[str, Any]], drift: Sequence[Mapping[str, Any]]
-) -> Iterator[Finding]:
-    """What C{members} and its drift say; of roots see L{saltwisted.domain.roots.health}."""
-    for row in rows:
-        node, state = str(row.get("node")), str(row.get("state"))
-        if state not in ("serving", "alive"):
-            yield Finding(
-                id="member.state",
-                severity=Severity.WARNING,
-                text=f"{node} is {state}",
-                evidence=[str(row["problem"])] if row.get("problem") else [],
-                command="saltwisted members",
-            )
-        lag = row.get("lag") or {}
-        behind = [
-            f"{name}: {lag[name]}"
-            for name in ("keys", "returns")
-            if isinstance(lag.get(name), (int, float)) and lag[name] > LAG_ENTRIES
-        ]
-        if behind:
-            yield Finding(
-                id="member.lag",
-                severity=Severity.WARNING,
-                text=f"{node} is behind",
-                evidence=behind,
-                command="saltwisted members",
-            )
-    if drift:
-        yield Finding(
-            id="option.drift",
-            severity=Severity.WARNING,
-            text="options that should be the same on all members differ",
-            evidence=[str(row.get("option")) for row in drift],
-            command="saltwisted members --drift",
+            advice=advice.of("proxy.idle"),
         )
 
 
@@ -406,7 +441,6 @@ def claims(status: Mapping[str, Any]) -> Iterator[Finding]:
             severity=Severity.WARNING,
             text="reactions and scheduled jobs do not run on this master",
             evidence=[problem],
-            command="saltwisted members",
         )
 
 
@@ -444,7 +478,17 @@ def minion(status: Mapping[str, Any], unit: str = "saltwisted-minion") -> Iterat
                 + (f": {row['reason']}" if row.get("reason") else "")
                 for row in away
             ],
-            command=f"journalctl -u {unit} -n 50",
+            advice=log_of(unit),
+        )
+
+
+def not_serving(status: Mapping[str, Any]) -> Iterator[Finding]:
+    """A master that runs, and has not opened its ports; of a node its members say why."""
+    if status.get("serving") is False:
+        yield Finding(
+            id="daemon.waiting",
+            severity=Severity.WARNING,
+            text="not serving: its ports are not open yet",
         )
 
 
@@ -466,7 +510,7 @@ def shut_in(problems: Mapping[str, str], unit: str = "saltwisted-master") -> Ite
                 id="daemon.problem",
                 severity=Severity.WARNING,
                 text=f"{name}: {problem}",
-                command=f"journalctl -u {unit} -n 50",
+                advice=log_of(unit),
             )
             continue
         yield Finding(
@@ -474,7 +518,7 @@ def shut_in(problems: Mapping[str, str], unit: str = "saltwisted-master") -> Ite
             severity=Severity.ERROR,
             text=f"the store of {name} cannot write",
             evidence=[problem],
-            command=f"df -h; journalctl -u {unit} -p err",
+            advice=advice.of("disk.refuses"),
         )
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from attrs import frozen
 
+from saltwisted import advice
 from saltwisted.domain.replica.settings import ABSENT
 from saltwisted.errors import WireError
 
@@ -151,7 +152,7 @@ def _files(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[Difference
         Difference(
             "file.differs",
             "files that differ: the cluster's are served, and this master's are kept as "
-            "conflicts (saltwisted roots conflicts)",
+            f"conflicts. {advice.of('roots.conflicts-all')}",
             differ,
             True,
         ),

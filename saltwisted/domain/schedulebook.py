@@ -39,7 +39,7 @@ EVEN = 1.5
 """Seconds by which two clocks may differ between two looks before one of them was set."""
 
 Say = Callable[[str, str], object]
-"""C{say(level, text)}: a line for the log; the level is C{error} or C{warn}."""
+"""C{say(level, text)}: a line for the log; the level is C{error}, C{warn} or C{info}."""
 
 
 class Book:
@@ -171,7 +171,7 @@ class Book:
         for name, (data, settings, _) in [(name, self._read[name]) for name in self.errors]:
             try:
                 self.entries[name] = self._parse(name, data, settings, now)
-                del self.errors[name]
+                self.say("info", f"no longer: {self.errors.pop(name)}")
             except ScheduleError as error:
                 self.errors[name] = str(error)
             yield

@@ -15,6 +15,7 @@ from typing import Any
 
 from attrs import frozen
 
+from saltwisted import advice
 from saltwisted.domain.keys import valid_minion_id
 from saltwisted.kinds import FILES, JOB_STORE, LOGINS, MINION_CACHE
 
@@ -49,7 +50,7 @@ MAPPED: Mapping[str, str] = {
     "pki_dir": "keys are copied to a directory of our own; these stay untouched",
     "cachedir": "a cache of our own; what is known about minions is copied",
     "sock_dir": "a directory of our own",
-    "extension_modules": "follows the cache directory; salt-run saltutil.sync_all fills it",
+    "extension_modules": f"follows the cache directory; {advice.of('modules.sync')}",
     "sqlite_queue_dir": "follows the cache directory",
     "token_dir": "follows the cache directory",
     "syndic_dir": "follows the cache directory",
@@ -168,7 +169,7 @@ UNSUPPORTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "ext_job_cache": (_set, "minions are not told to return elsewhere"),
     "master_job_cache": (
         _other_than(*JOB_STORE.here),
-        "jobs are kept in our own database; salt-run jobs.* read it",
+        "jobs are kept in our own database, which the runner jobs reads",
     ),
     "event_return": (_set, "events are not written to returners"),
     "fileserver_backend": (

@@ -112,6 +112,11 @@ class Functions:
         named = [p.name for p in found if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
         return named, any(p.kind is p.VAR_KEYWORD for p in found)
 
+    async def learn(self) -> None:
+        """Look whether the site's modules have changed."""
+        for table in (self.runners, self.wheels):
+            await table.learn()
+
     def refusal(self, kind: str, fun: str, arg: Sequence[Any], kwarg: Mapping[str, Any]) -> str:
         """
         Why a function cannot be called so, in a line; C{""} if it can.

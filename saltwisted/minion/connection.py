@@ -42,6 +42,7 @@ from attrs import frozen
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
+from saltwisted import advice
 from saltwisted.config.options import MinionConfig
 from saltwisted.domain.targeting.matchers import MinionFacts
 from saltwisted.errors import SaltwistedError, TransportClosed
@@ -443,7 +444,7 @@ _EFFECTS: dict[type, Callable[[MasterLink, Any], None]] = {
 }
 
 ADVICE = {
-    "rejected": "it has rejected this minion's key; accept it there (salt-key -a) or delete it",
+    "rejected": f"it has rejected this minion's key; {advice.of('key.accept')}",
     "full": "it has as many minions as its max_minions allows",
     "bad sig algo": "it does not know our signing_algorithm",
     "bad enc algo": "it does not know our encryption_algorithm",

@@ -22,6 +22,7 @@ from saltwisted import __version__
 from saltwisted.config.api import BLOCKS, options_of
 from saltwisted.config.options import MasterConfig
 from saltwisted.domain.operations.table import Operation, Operations
+from saltwisted.domain.standing import seconds_back
 from saltwisted.kinds import FILES
 from saltwisted.master import runner_table, wheel_table
 from saltwisted.master.automation.claimviews import ClaimViews
@@ -38,6 +39,7 @@ from saltwisted.master.commitpins import CommitPins
 from saltwisted.master.context import Context
 from saltwisted.master.control import Control, table_of
 from saltwisted.master.dispatch import Dispatcher
+from saltwisted.master.doctoring import DoctorOperations
 from saltwisted.master.gitfirst import FirstFetches
 from saltwisted.master.gitoperations import GitOperations
 from saltwisted.master.gitupdates import GitUpdates
@@ -65,6 +67,7 @@ from saltwisted.roles.base import OrderedService
 from saltwisted.roles.ending import giving_up
 from saltwisted.roles.history import stock_history
 from saltwisted.roles.logs import observer
+from saltwisted.roles.lone import check_lone
 from saltwisted.roles.memory import Collector, Trimmer, tune_malloc
 from saltwisted.roles.metrics import Measures
 from saltwisted.roles.notify import StatusLine
@@ -123,7 +126,7 @@ EITHER = (
     CONTROL,
 )
 """What a master reads, alone or as a node of a cluster."""
-READINGS = (*EITHER, Reading("key_pass", check_identity))
+READINGS = (*EITHER, Reading("pki_dir", check_lone), Reading("key_pass", check_identity))
 
 
 def build(reactor: Any, config_dir: str | None, log_level: str | None) -> OrderedService:
@@ -213,6 +216,7 @@ class Master:
         self.config = config
         self.stores = stores
         self.began = time.monotonic()
+        self._since = reactor.seconds()
         self.session_store = stores.sessions(seams.secrets)
         self.git = self._git(seams)
         self.pause = Pause(seams.schedule, stores.now)
@@ -228,6 +232,7 @@ class Master:
         operations.add(GitOperations(self.git, seams.git, self.ctx.node).operations())
         operations.add(AutomationOperations(self.reacting, self.pause).operations())
         operations.add(OrchestrationOperations(self.orchestrating).operations())
+        operations.add(DoctorOperations(config, stores.warm).operations())
         operations.add(OrchestrationViews(seams.orchestrations).operations())
         for more, by_word in rows:
             operations.add(more, by_word)
@@ -499,7 +504,8 @@ class Master:
             "id": ctx.node,
             "version": __version__,
             "pid": os.getpid(),
-            "uptime": ctx.now() - ctx.started,
+            "uptime": self.uptime(),
+            "clock_set_back": seconds_back(ctx.now() - ctx.started, self.uptime()),
             "publish_port": self.config.publish_port,
             "ret_port": self.config.ret_port,
             "config_dir": self.config.config_dir,
@@ -518,6 +524,10 @@ class Master:
             "problems": self.problems(),
             **({"api": self.api.status()} if self.api is not None else {}),
         }
+
+    def uptime(self) -> float:
+        """Seconds since the master was built, whatever has been done to the clock."""
+        return float(self.reactor.seconds() - self._since)
 
     def figures(self) -> dict[str, Any]:
         """The master's figures for metrics; see L{saltwisted.domain.metrics.families}."""

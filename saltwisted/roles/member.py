@@ -129,7 +129,7 @@ class Cluster:
     def _condition(self) -> Condition:
         stores, master = self._stores, self._master
         return Condition(
-            uptime=lambda: stores.now() - master().ctx.started,
+            uptime=lambda: master().uptime(),
             is_open=lambda: master().ports.open,
             minions=lambda: len(master().ctx.presence.here(stores.keys.accepted_ids())),
             problems=lambda: master().problems(),
@@ -163,6 +163,7 @@ class Cluster:
                 stores.reactor, stores.keys, self.roots.generations, partial(option_of, config)
             ).take,
             attempts=Attempts(),
+            is_linked=lambda node: any(link.node == node for link in facts.peers.links()),
         )
 
     def _identity(self) -> IdentityChange:

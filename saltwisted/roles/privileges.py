@@ -9,6 +9,7 @@ import os
 import pwd
 import stat
 
+from saltwisted import advice
 from saltwisted.config.options import MasterConfig, MinionConfig
 from saltwisted.errors import ConfigError
 
@@ -103,7 +104,8 @@ def _not_ours(path: str, top: str) -> ConfigError:
     if owner == me:
         return ConfigError(f"this daemon runs as {me}, who may not read and write it", path)
     return ConfigError(
-        f"belongs to {owner}, and this daemon runs as {me}. Fix it with: chown -R {me}: {top}",
+        f"belongs to {owner}, and this daemon runs as {me}. "
+        f"{advice.of('own.tree', user=me, top=top)}",
         path,
     )
 

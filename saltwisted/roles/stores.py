@@ -27,6 +27,7 @@ from saltwisted.master.automation.acts import CALLER_ENTRY
 from saltwisted.master.automation.kept import KeptEvents
 from saltwisted.master.automation.rendering import ENTRY as REACTOR_ENTRY
 from saltwisted.master.commitpins import CommitPins
+from saltwisted.master.doctoring import ENTRY as DOCTOR_ENTRY
 from saltwisted.master.earliercommits import EarlierCommits
 from saltwisted.master.fileserver import FileServer
 from saltwisted.master.gitupdates import FETCH_ENTRY, LIST_ENTRY, SHARE_ENTRY
@@ -348,6 +349,7 @@ def warm_pool(reactor: Any) -> WarmPool:
             # PAM waits for seconds after a wrong password
             LOGIN_ENTRY: PoolLimits(size=4, queue=256),
             NEAR_ENTRY: PoolLimits(size=4, queue=256),
+            DOCTOR_ENTRY: PoolLimits(size=1, idle=1.0, queue=8),
             WEB_ENTRY: PoolLimits(size=1, queue=64),
             # Each remote that is far away keeps one, so that they hold up nobody else
             FETCH_ENTRY: PoolLimits(size=8, idle=2.0),

@@ -77,9 +77,9 @@ def _new_form(kwargs: dict[str, Any]) -> dict[str, Any]:
         return answer
     # A function may be named several times: test.ping:one, test.ping:two.
     plain = {name: name.split(":")[0] for name in functions}
-    there = called(__salt__)
-    missing = [name for name in plain.values() if name not in there]
-    tried = [name for name in plain.values() if name in there] if __opts__["test"] else []
+    known = called(__salt__)
+    missing = [name for name in plain.values() if name not in known]
+    tried = [name for name in plain.values() if name in known] if __opts__["test"] else []
     if missing or tried:
         comments = []
         if missing:
@@ -170,14 +170,14 @@ def _hand_on(returner: Any, name: str, value: Any) -> None:
 
 def _old_form(name: Any = None, **kwargs: Any) -> dict[str, Any]:
     answer: dict[str, Any] = {"name": name, "changes": {}, "comment": "", "result": None}
-    there = called(__salt__)
-    if name not in there:
+    functions = called(__salt__)
+    if name not in functions:
         answer.update(comment=f"Module function {name} is not available", result=False)
         return answer
     if __opts__["test"]:
         answer["comment"] = f"Module function {name} is set to execute"
         return answer
-    spec = argspec(there[name])
+    spec = argspec(functions[name])
     split = len(spec.args) - len(spec.defaults or ())
     defaults = dict(zip(spec.args[split:], spec.defaults or (), strict=True))
     for arg in defaults:
@@ -212,7 +212,7 @@ def _old_form(name: Any = None, **kwargs: Any) -> dict[str, Any]:
             return answer
     try:
         with answering(name):
-            value = there[name](*args, **keywords)
+            value = functions[name](*args, **keywords)
     except Exception as error:  # whatever went wrong is this state's failure
         comment = f"Module function {name} threw an exception. Exception: {error}"
         answer.update(comment=comment, result=False)

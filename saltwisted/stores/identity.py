@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 
+from saltwisted import advice
 from saltwisted.config.options import MasterConfig
 from saltwisted.errors import ConfigError, StoreError, WireError
 from saltwisted.stores.files import read_file
@@ -108,8 +109,8 @@ def pub_signature_of(config: MasterConfig, public: bytes) -> tuple[bytes, bytes]
     signature = read_file(path, 65536)
     if not signature:
         raise ConfigError(
-            f"master_use_pubkey_signature is set, but {path} does not exist: make it with "
-            "salt-key --gen-signature where the signing key is, and copy it"
+            f"master_use_pubkey_signature is set, but {path} does not exist: "
+            f"{advice.of('key.signature')}"
         )
     signer = read_file(os.path.join(config.pki_dir, f"{config.master_sign_key_name}.pub"), 65536)
     try:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from saltwisted import advice
 from saltwisted.config.api import BLOCKS, options_of
 from saltwisted.config.load import OWN_DIR
 from saltwisted.config.options import MasterConfig
@@ -137,7 +138,7 @@ def start_ours(places: Places, role: str) -> None:
         unit = f"saltwisted-{role}"
         _systemctl("enable", unit)
         if not _systemctl("start", unit):
-            raise StoreError(f"does not start; see: journalctl -u {unit}", unit)
+            raise StoreError(f"does not start. {advice.of('log.unit', unit=unit)}", unit)
         return
     program = twistd()
     os.makedirs(places.sock, 0o755, exist_ok=True)

@@ -8,27 +8,31 @@ affect the others.
 from __future__ import annotations
 
 import ctypes
+import grp
 import os
+import pwd
 import re
 import socket
-import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
+from attrs import evolve
+
 from saltwisted.config.options import MasterConfig, MinionConfig
-from saltwisted.domain import doctor
-from saltwisted.domain.doctor import Finding, Severity
+from saltwisted.domain import doctor, standing
+from saltwisted.domain.doctor import Account, Finding, Severity
 from saltwisted.domain.roots import health
 from saltwisted.domain.takeover import not_here
 from saltwisted.errors import RemoteError, SaltwistedError, TransportClosed
+from saltwisted.tools import units
 from saltwisted.tools.ports import listener
-from saltwisted.tools.units import master_role, start_command, unit, unit_of
 from saltwisted.wire.expiry import validities
 from saltwisted.wire.msgpack import unpack_bin
 from saltwisted.wire.rsa import fingerprint
 from saltwisted.worker.control import ControlClient
+from saltwisted.worker.process.configio import load_from_disk
 
 FOLDERS = {
     "accepted": "minions",
@@ -46,7 +50,8 @@ class Looker:
     What is checked in the same way for every role.
 
     @ivar role: C{master}, C{cluster} or C{minion}.
-    @ivar unit: the unit of systemd that the daemon belongs to, or would.
+    @ivar unit: the unit of systemd that the daemon belongs to, or would; C{""} if none does.
+    @ivar node: the id of this node or minion.
     @ivar unknown: what could not be checked, and why.
     @ivar status: what the daemon reports about itself; empty while none answers.
     """
@@ -55,7 +60,10 @@ class Looker:
         self.config = config
         self.sources = sources
         self.role = role
-        self.unit = unit(role)
+        self.node = str(config.id)
+        directory = os.path.dirname(str(config.conf_file or ""))
+        installed = units.is_installed(role) and directory in ("", units.PACKAGED)
+        self.unit = units.unit(role) if installed else ""
         self.unknown: dict[str, str] = {}
         self.status: Mapping[str, Any] = {}
 
@@ -91,10 +99,12 @@ class Looker:
                 severity=Severity.ERROR,
                 text=f"no {what} answers",
                 evidence=[str(error)],
-                command=start_command(self.role, {"conf_file": self.config.conf_file}),
+                advice=units.start(self.role, {"conf_file": self.config.conf_file}),
             )
             return
-        self.unit = unit_of(self.pid) or self.unit
+        self.unit = units.unit_of(self.pid)
+        self.node = str(self.status.get("id") or self.node)
+        yield from standing.clock(float(self.status.get("clock_set_back") or 0))
         yield from doctor.shut_in(self.status.get("problems") or {}, self.unit)
         yield from doctor.claims(self.status.get("claims") or {})
 
@@ -103,15 +113,27 @@ class Looker:
         """The daemon's process; 0 while none answers."""
         return int(self.status.get("pid") or 0)
 
-    @property
-    def owner(self) -> int:
-        """Who the daemon runs as, as far as it can be seen."""
+    def account(self) -> Account | None:
+        """
+        Whom the daemon runs as; if it does not run, whom it would: the user of the configuration,
+        or of its unit. C{None} if neither is a user of this machine.
+        """
         with suppress(OSError):
             if self.pid:
-                return os.stat(f"/proc/{self.pid}").st_uid
-        return os.geteuid()
+                info = os.stat(f"/proc/{self.pid}")
+                return _account(str(info.st_uid)) or Account(
+                    user=str(info.st_uid),
+                    group=str(info.st_gid),
+                    uid=info.st_uid,
+                    gid=info.st_gid,
+                )
+        for user in (str(self.config.user or ""), units.user_of(self.role) if self.unit else ""):
+            found = _account(user) if user else None
+            if found is not None:
+                return found
+        return None
 
-    def _secrets(self) -> Iterator[tuple[str, int, int, int]]:
+    def _secrets(self) -> Iterator[tuple[str, int, int, int, int]]:
         """Files that hold secrets, with the bits that are too many."""
         group = 0 if getattr(self.config, "permissive_pki_access", False) else 0o070
         paths = [(self.config.pki_dir, 0o007 | group), (self.config.cachedir, 0o007)]
@@ -125,7 +147,18 @@ class Looker:
         for path, forbidden in paths:
             with suppress(FileNotFoundError):
                 info = os.stat(path)
-                yield path, stat.S_IMODE(info.st_mode), info.st_uid, forbidden
+                yield path, info.st_mode, info.st_uid, info.st_gid, forbidden
+
+    def _told(self, found: list[Finding]) -> list[Finding]:
+        """With this node's name, and commands as they can be run here; the worst first."""
+        directory = os.path.dirname(str(self.config.conf_file or ""))
+        role = "minion" if self.role == "minion" else "master"
+        told = []
+        for one in found:
+            if one.advice is not None:
+                one = evolve(one, advice=units.here(one.advice, directory, role))
+            told.append(one.of_node(self.node))
+        return doctor.sorted_findings(told)
 
     def _room(self) -> dict[str, tuple[int, int, int, int]]:
         found = {}
@@ -157,10 +190,10 @@ class MinionDoctor(Looker):
         if self.status:
             found += self._try("masters", lambda: doctor.minion(self.status, self.unit))
         found += self._try("clock", lambda: doctor.clocks(synchronised(), {}))
-        found += self._try("modes", lambda: doctor.modes(self._secrets(), self.owner))
+        found += self._try("modes", lambda: doctor.modes(self._secrets(), self.account()))
         found += self._try("disks", lambda: doctor.disks(self._room()))
         found += self._try("options", lambda: doctor.unsupported(self._unsupported()))
-        return doctor.sorted_findings(found)
+        return self._told(found)
 
 
 class Doctor(Looker):
@@ -169,7 +202,7 @@ class Doctor(Looker):
     config: MasterConfig
 
     def __init__(self, config: MasterConfig, sources: list[str]) -> None:
-        super().__init__(config, sources, master_role(config.pki_dir))
+        super().__init__(config, sources, units.master_role(config.pki_dir))
 
     def look(self, from_minion: str = "") -> list[Finding]:
         """
@@ -182,31 +215,46 @@ class Doctor(Looker):
         listeners = {port: listener(port, self.pid) for port in (publish, ret)}
         found += self._try(
             "ports",
-            lambda: doctor.ports(self.pid, listeners, self._reach(from_minion), self.unit),
+            lambda: doctor.ports(
+                self.pid, listeners, self._reach(from_minion), self.unit, self._serves
+            ),
         )
         found += self._try("clock", lambda: doctor.clocks(synchronised(), self._skews()))
         found += self._try(
             "certificates",
-            lambda: doctor.certificates(self._certificates(), time.time(), self.unit),
+            lambda: doctor.certificates(self._certificates(), time.time()),
         )
         found += self._try("keys", lambda: doctor.keys(self._keys()))
-        found += self._try("modes", lambda: doctor.modes(self._secrets(), self.owner))
+        found += self._try("modes", lambda: doctor.modes(self._secrets(), self.account()))
         found += self._try("disks", lambda: doctor.disks(self._room()))
         accepted = int((self.status.get("keys") or {}).get("accepted") or 0)
-        found += self._try(
-            "limits", lambda: doctor.limits(open_files(self.pid), accepted, self.unit)
-        )
+        found += self._try("limits", lambda: doctor.limits(open_files(self.pid), accepted))
         found += self._try("versions", lambda: doctor.versions(self._versions()))
         found += self._try("proxy", lambda: doctor.proxy(haproxy_timeouts(HAPROXY)))
         found += self._try("options", lambda: doctor.unsupported(self._unsupported()))
-        if self._in_cluster() and self.status:
+        if not self._in_cluster():
+            found += doctor.not_serving(self.status)
+        elif self.status:
             found += self._try("cluster", self._cluster)
-            found += self._try("roots", self._roots)
-        return doctor.sorted_findings(found)
+            if self._serves:
+                found += self._try("drift", self._drift)
+            if self._is_member:
+                found += self._try("roots", self._roots)
+        return self._told(found)
+
+    @property
+    def _serves(self) -> bool:
+        """Whether it says that it serves."""
+        return bool(self.status.get("serving", True))
+
+    @property
+    def _is_member(self) -> bool:
+        """Whether it is a member, as far as it tells: one that is none says little."""
+        return "keys" in self.status
 
     def _reach(self, from_minion: str) -> dict[str, bool]:
         """Connections to our ports from here, and from a minion if one is named."""
-        if not self.status:
+        if not self.status or not self._serves:
             return {}
         host = "127.0.0.1" if self.config.interface in EVERYWHERE else self.config.interface
         reached: dict[str, bool] = {}
@@ -271,16 +319,21 @@ class Doctor(Looker):
         return {str(row["node"]): float(row["skew"]) for row in rows if "skew" in row}
 
     def _in_cluster(self) -> bool:
-        return os.path.exists(os.path.join(self.config.pki_dir, "cluster", "node.json"))
+        return units.is_node(self.config.pki_dir)
 
     def _cluster(self) -> Iterator[Finding]:
         try:
-            rows = self.ask("members").get("members", [])
-            drift = self.ask("members_drift")["drift"]
+            return standing.findings(self.ask("members"))
         except RemoteError as error:
             self.unknown["cluster"] = error.message
             return iter(())
-        return doctor.cluster(rows, drift or [])
+
+    def _drift(self) -> Iterator[Finding]:
+        try:
+            return standing.drift(self.ask("members_drift")["drift"] or [])
+        except RemoteError as error:
+            self.unknown["options of members"] = error.message
+            return iter(())
 
     def _roots(self) -> Iterator[Finding]:
         try:
@@ -316,10 +369,50 @@ class Doctor(Looker):
         return found
 
 
+def serve(payload: Mapping[str, Any], daemon: Any, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Look at the master with a configuration; the entry of a pooled worker process.
+
+    @param payload: C{config_dir}.
+    @return: C{findings}, each as L{Finding.as_json} has it, and C{unknown}: what could not be
+        checked, and why.
+    @raises ConfigError: the configuration cannot be read any more.
+    """
+    loaded = load_from_disk("master", payload["config_dir"] or None, guess_id=False)
+    one = Doctor(loaded.master, list(loaded.sources))
+    return {"findings": [found.as_json() for found in one.look()], "unknown": one.unknown}
+
+
+_SECRET = re.compile(r"^\s*([\w.]*(?:pass|secret|token)\w*):[ \t]*(\S.*?)\s*$", re.M)
+_NO_SECRET = re.compile(r"(expire|_dir|_file|_type|_url|_limit|_timeout)", re.I)
+_NO_VALUE = re.compile(
+    r"(#.*|[-+.\d]+|true|false|yes|no|on|off|null|none|~|''|\"\"|sdb://.*)", re.I
+)
+"""Numbers and switches are no secrets: C{token_expire: 43200} is for everybody to see."""
+
+
 def _has_secret(path: str) -> bool:
+    """Whether a file of the configuration names a password or the like."""
     with suppress(OSError), open(path, encoding="utf-8", errors="replace") as stream:
-        return re.search(r"^\s*[\w.]*(pass|secret|token)\w*:\s*\S", stream.read(), re.M) is not None
+        return any(
+            not _NO_SECRET.search(name) and not _NO_VALUE.fullmatch(value)
+            for name, value in _SECRET.findall(stream.read())
+        )
     return False
+
+
+def _account(user: str) -> Account | None:
+    """A user of this machine, by name or number."""
+    found = units.numbers(user)
+    if found is None:
+        return None
+    uid, gid, groups = found
+    try:
+        group = grp.getgrgid(gid).gr_name
+    except KeyError:
+        group = str(gid)
+    name = pwd.getpwuid(uid).pw_name
+    return Account(user=name, group=group, uid=uid, gid=gid, groups=groups)
 
 
 def synchronised() -> bool | None:
@@ -368,9 +461,11 @@ def mend(finding: Finding) -> str:
 
     @raises OSError: it could not be done.
     """
-    word, *arguments = finding.fix
-    if word == "chmod":
-        path, mode = arguments
-        os.chmod(path, mode)
-        return f"chmod {mode:04o} {path}"
-    return ""
+    word, path, *arguments = finding.fix
+    if word == "chown":
+        os.chown(path, arguments.pop(0), -1)
+    elif word == "chgrp":
+        os.chown(path, -1, arguments.pop(0))
+    (mode,) = arguments
+    os.chmod(path, mode)
+    return finding.command

@@ -21,6 +21,7 @@ from typing import IO, Any
 
 from attrs import asdict, evolve, field, frozen
 
+from saltwisted import advice
 from saltwisted.config.api import closed_api
 from saltwisted.config.document import parse
 from saltwisted.config.load import OWN_DIR
@@ -326,7 +327,7 @@ def problems(
                     id="rights",
                     text=f"{option}: user {user} cannot read {unreadable[0]}"
                     + (f" and {len(unreadable) - 1} more" if unreadable[1:] else "")
-                    + f"; fix it with: setfacl -R -m u:{user}:rX {path}",
+                    + f"; {advice.of('takeover.access', user=user, path=path)}",
                 )
     for option in ("autosign_file", "autoreject_file", "autosign_grains_dir"):
         path = str(getattr(config, option) or "")
@@ -335,8 +336,8 @@ def problems(
     if "pam" in (config.external_auth or {}) and user and not in_group(user, "shadow"):
         yield Problem(
             id="pam",
-            text=f"external_auth: user {user} can check only its own password through PAM; fix it "
-            f"with: adduser {user} shadow",
+            text=f"external_auth: user {user} can check only its own password through PAM; "
+            f"{advice.of('takeover.shadow', user=user)}",
         )
     yield from _unheard(config)
     lost = [found.option for found in findings if found.verdict is Verdict.UNSUPPORTED]

@@ -101,6 +101,18 @@ class CareTests(SynchronousTestCase):
         info = os.stat(os.path.join(self.master.pki, "master.pem"))
         self.assertEqual(stat.S_IMODE(info.st_mode), 0o600)
 
+    def test_doctor_asked(self) -> None:
+        """The master tells the same findings, as data, to who may ask; nobody waits for it."""
+        os.chmod(os.path.join(self.master.pki, "master.pem"), 0o644)
+        _, found = self.findings()
+
+        said = self.master.ask("doctor")
+
+        self.assertEqual(said["unknown"], {})
+        told = {one["id"]: one for one in said["findings"]}
+        self.assertEqual(told, found)
+        self.assertEqual(told["file.mode"]["node"], "master_master")
+
     def test_doctor_finds(self) -> None:
         """A stopped daemon, a taken port, cloned keys, and options that ask for too much."""
         keys = os.path.join(self.master.pki, "minions")

@@ -7,6 +7,7 @@ minions tell masters apart by the host's text.
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import unittest
@@ -48,7 +49,7 @@ class OurNode(OurMaster):
         self.argv[self.argv.index("master")] = "cluster"
         lay_down_beginning(self.pki)
 
-    def _said(self) -> dict[str, Any]:
+    def said(self) -> dict[str, Any]:
         """
         What the node says of its members, as C{saltwisted members} asks it; empty while nobody
         answers. Without a process for the question, since tests ask until something has happened.
@@ -64,7 +65,7 @@ class OurNode(OurMaster):
 
     def members(self) -> list[dict[str, Any]]:
         """What C{saltwisted members --json} prints; empty while nobody answers."""
-        rows: list[dict[str, Any]] = self._said().get("members", [])
+        rows: list[dict[str, Any]] = self.said().get("members", [])
         return rows
 
     def states(self) -> dict[str, str]:
@@ -73,7 +74,12 @@ class OurNode(OurMaster):
 
     def serving(self) -> bool:
         """Whether it serves minions, as it says itself."""
-        return bool(self._said().get("ready"))
+        return bool(self.said().get("ready"))
+
+    def tokens(self) -> list[str]:
+        """The ids of its tokens."""
+        done = self.command("token", "list", "--json", check=True)
+        return [str(one["id"]) for one in json.loads(done.stdout)]
 
     def token(self, *options: str) -> str:
         """A join token: the last word of the last line."""
@@ -85,6 +91,10 @@ class OurNode(OurMaster):
         self.start()
         self.wait_serving()
         return self
+
+    def serving_alone(self) -> None:
+        """Wait until it serves as a lone master."""
+        super().serving()
 
     def wait_serving(self, seconds: float = 0.0) -> None:
         """Wait until it serves minions."""

@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.jid import jid_at
 from saltwisted.domain.targeting.selection import Selection
-from saltwisted.domain.who import local
+from saltwisted.domain.who import Who, local
 from saltwisted.errors import RemoteError
 from saltwisted.stores.jobs import longpacking
 from saltwisted.wire.crypticle import open_sealed
@@ -90,6 +90,37 @@ class ForwardTests(SynchronousTestCase):
             self.assertEqual((job["jid"], job["arg"]), (published["jid"], ["x"]))
             self.assertNotIn("kwargs", job)
 
+    def test_T_WHO_1_everywhere(self) -> None:
+        """
+        T-WHO-1: all nodes know by which backend the user of a job was proven, in its event and in
+        its record, and judge parts by that; no node gives it to minions.
+        """
+        jid = self.nodes.publish("a")["jid"]
+        self.nodes.settle()
+        for node in (self.a, self.b, self.c):
+            (event,) = self.fired(node, f"{jid}/new")
+            record = self.nodes.get(node.ctx.jobs.job(jid))
+            for facts in (event, record):
+                self.assertEqual((facts["user"], facts["eauth"]), ("root", "local"))
+            self.assertNotIn("eauth", node.published_jobs()[0])
+
+        jid = jid_at(self.nodes.clock.seconds())
+        theirs = {
+            "tgt": "*",
+            "fun": "test.ping",
+            "arg": [],
+            "jid": jid,
+            **Who("ann", "pam").facts(),
+        }
+        link = self.a.peers.links()[0]
+        other = self.nodes.one[link.node]
+        for change in ({}, {"eauth": "ldap"}, {"eauth": ""}):
+            link.tell("job", pack_bin([{**theirs, **change}, ["m", "n"]]))
+            self.nodes.turn(1)
+        self.assertEqual([job["user"] for job in other.published_jobs()], ["root", "ann"])
+        self.assertNotIn("eauth", other.published_jobs()[1])
+        self.assertEqual(other.ctx.counters["refused:jid-of-another-job"], 2)
+
     def test_T_PATH_6_one_jid_two_jobs(self) -> None:
         """T-PATH-6: no node publishes a job by the jid of another, or by what is not a jid."""
         jid = jid_at(self.nodes.clock.seconds())
@@ -148,6 +179,7 @@ class ForwardTests(SynchronousTestCase):
         self.nodes.settle()
 
         self.assertEqual([job["tgt"] for job in self.b.published_jobs()], [["n"], ["o"]])
+        self.assertFalse(any("eauth" in job for job in self.b.published_jobs()))
 
     def test_T_ACL_4_other_nodes_publish_the_judged_list(self) -> None:
         """

@@ -30,6 +30,7 @@ from saltwisted.config.secrets import (
     without_own,
 )
 from saltwisted.domain.replica.settings import shown_of
+from saltwisted.domain.who import local
 from saltwisted.errors import ConfigError
 from saltwisted.master.context import Context
 from saltwisted.worker.masking import answering
@@ -248,11 +249,11 @@ class DeclarationTests(SynchronousTestCase):
         ]  # fmt: skip
         ctx.config.adopt(config, [*names, "extra"])
         for call, fun in ((ctx.wheel, "config.values"), (ctx.runner, "test.get_opts")):
-            answer = self.successResultOf(Deferred.fromCoroutine(call(fun, [], {}, "root")))
+            answer = self.successResultOf(Deferred.fromCoroutine(call(fun, [], {}, local("root"))))
             self.check(answer, fun)
             self.assertIn("seen", told(answer))
         for name in names:
-            work = Deferred.fromCoroutine(ctx.runner("config.get", [name], {}, "root"))
+            work = Deferred.fromCoroutine(ctx.runner("config.get", [name], {}, local("root")))
             self.check(self.successResultOf(work), name)
 
         opts = config.as_opts()
@@ -343,7 +344,7 @@ class EverywhereTests(SynchronousTestCase):
         asked += [(ctx.runner, "config.get", ["rest_twisted:webhook_signatures:git/*"])]
         asked += [(ctx.runner, "config.get", ["slack:api_key"])]
         for call, fun, arg in asked:
-            work = Deferred.fromCoroutine(call(fun, arg, {}, "root"))
+            work = Deferred.fromCoroutine(call(fun, arg, {}, local("root")))
             answers.append((fun, arg, self.successResultOf(work)))
 
         for fun, arg, answer in answers:

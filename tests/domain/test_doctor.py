@@ -7,7 +7,7 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain import doctor
-from saltwisted.domain.doctor import Finding, Severity
+from saltwisted.domain.doctor import Account, Finding, Severity
 
 
 def ids(found: object) -> list[str]:
@@ -24,9 +24,9 @@ class RuleTests(SynchronousTestCase):
         self.assertEqual(ids(doctor.ports(7, {4505: ""}, {})), ["port.closed"])
         self.assertEqual(ids(doctor.ports(0, {4505: ""}, {})), [])
         taken = list(doctor.ports(7, {4505: "salt-master (pid 70)"}, {}))
-        self.assertEqual(
-            (taken[0].id, taken[0].command), ("port.taken", "systemctl stop salt-master")
-        )
+        self.assertEqual((taken[0].id, taken[0].command), ("port.taken", ""))
+        self.assertIn("A stock master runs", str(taken[0].advice))
+        self.assertEqual(ids(doctor.ports(7, {4505: ""}, {}, "", False)), [])
         self.assertEqual(ids(doctor.ports(7, {}, {"m1 to a:4505": False})), ["port.unreachable"])
 
     def test_clocks(self) -> None:
@@ -77,17 +77,59 @@ class RuleTests(SynchronousTestCase):
         """A disk that refuses is an error; what else the daemon says is a warning."""
         (disk,) = doctor.shut_in({"jobs": "disk full"}, "saltwisted-cluster")
         self.assertEqual((disk.id, disk.severity), ("store.problem", Severity.ERROR))
-        self.assertIn("journalctl -u saltwisted-cluster", disk.command)
-        (other,) = doctor.shut_in({"pruning": "no majority"})
+        self.assertEqual(disk.command, "df -h")
+        (other,) = doctor.shut_in({"pruning": "no majority"}, "saltwisted-cluster")
+        self.assertIn("journalctl -u saltwisted-cluster", other.command)
+        (by_hand,) = doctor.shut_in({"pruning": "no majority"}, "")
+        self.assertEqual(by_hand.command, "")
         self.assertEqual((other.id, other.severity), ("daemon.problem", Severity.WARNING))
         self.assertEqual(other.text, "pruning: no majority")
 
     def test_modes(self) -> None:
         """What others may read is mended by the mode without those bits."""
-        self.assertEqual(ids(doctor.modes([("/k", 0o600, 0, 0o077)], 5)), [])
-        (found,) = doctor.modes([("/k", 0o644, 5, 0o077)], 5)
+        own = Account(user="u", group="g", uid=5, gid=6)
+        self.assertEqual(ids(doctor.modes([("/k", 0o600, 0, 0, 0o077)], own)), [])
+        (found,) = doctor.modes([("/k", 0o644, 5, 0, 0o077)], own)
         self.assertEqual(found.fix, ("chmod", "/k", 0o600))
-        self.assertEqual(ids(doctor.modes([("/k", 0o600, 6, 0o077)], 5)), ["file.owner"])
+        self.assertEqual(found.command, "chmod 0600 /k")
+        (owner,) = doctor.modes([("/k", 0o600, 7, 0, 0o077)], own)
+        self.assertEqual((owner.id, owner.command), ("file.owner", "chown u /k"))
+
+    def test_modes_keep(self) -> None:
+        """
+        What the daemon reads by rights that others have too, it reads afterwards: by its group, or
+        as the owner. Nothing is advised for a user whom nobody knows, and nothing is mended.
+        """
+        own = Account(user="u", group="g", uid=5, gid=6, groups=frozenset((6, 8)))
+        cases = [
+            # a configuration of root's, which the group may go on reading
+            (0o644, 0, 0, 0o007, "chgrp g /k && chmod 0640 /k", ("chgrp", "/k", 6, 0o640)),
+            (0o644, 0, 8, 0o007, "chmod 0640 /k", ("chmod", "/k", 0o640)),
+            # a key, which no group may read
+            (0o644, 0, 0, 0o077, "chown u /k && chmod 0600 /k", ("chown", "/k", 5, 0o600)),
+            (0o40755, 0, 0, 0o077, "chmod 0700 /k", ("chmod", "/k", 0o700)),
+            (0o40777, 0, 0, 0o077, "chown u /k && chmod 0700 /k", ("chown", "/k", 5, 0o700)),
+        ]
+        for mode, uid, gid, forbidden, command, fix in cases:
+            (found,) = doctor.modes([("/k", mode, uid, gid, forbidden)], own)
+            self.assertEqual((found.command, found.fix), (command, fix), oct(mode))
+        root = Account(user="root", group="root", uid=0, gid=0)
+        (found,) = doctor.modes([("/k", 0o644, 0, 0, 0o007)], root)
+        self.assertEqual(found.command, "chmod 0640 /k")
+        (found,) = doctor.modes([("/k", 0o644, 0, 0, 0o007)], None)
+        self.assertEqual((found.command, found.fix), ("", ()))
+        self.assertEqual(ids(doctor.modes([("/k", 0o600, 7, 0, 0o077)], None)), [])
+
+    def test_data(self) -> None:
+        """A finding is data: what, where, how bad, what was seen, what to do, and who may."""
+        (found,) = doctor.modes(
+            [("/k", 0o644, 0, 0, 0o007)], Account(user="root", group="root", uid=0, gid=0)
+        )
+        told = found.of_node("a").of_node("b").as_json()
+        self.assertEqual((told["id"], told["node"], told["severity"]), ("file.mode", "a", "error"))
+        self.assertEqual((told["command"], told["by"]), ("chmod 0640 /k", "root"))
+        self.assertIn(told["command"], told["advice"])
+        self.assertIs(told["mendable"], True)
 
     def test_disks(self) -> None:
         """Little room and few names."""
@@ -122,17 +164,6 @@ class RuleTests(SynchronousTestCase):
         """A timeout must be well above the heartbeat."""
         self.assertEqual(ids(doctor.proxy({"timeout client": 90.0})), [])
         self.assertEqual(ids(doctor.proxy({"timeout client": 39.0})), ["proxy.idle"])
-
-    def test_cluster(self) -> None:
-        """A member that is away, one that is behind, and options that drifted."""
-        rows = [
-            {"node": "a", "state": "serving", "lag": {"keys": 0}},
-            {"node": "b", "state": "dead", "problem": "no word for 9 s"},
-            {"node": "c", "state": "serving", "lag": {"keys": 5000, "roots": None}},
-        ]
-        found = list(doctor.cluster(rows, [{"option": "peer"}]))
-        self.assertEqual(ids(found), ["member.state", "member.lag", "option.drift"])
-        self.assertEqual(found[0].evidence, ["no word for 9 s"])
 
     def test_order(self) -> None:
         """The worst comes first."""

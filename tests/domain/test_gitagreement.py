@@ -71,10 +71,10 @@ class AgreementTests(SynchronousTestCase):
             "verify": "gpg:1",
             BACK: {REF: TIP},
         }
-        self.assertEqual(aside_of(good), good)
-        self.assertEqual(aside_of({}), {})
+        self.assertEqual(aside_of(good, 10), good)
+        self.assertEqual(aside_of({}, 10), {})
         for value in (*[each for each in ODD if each != {}], None, {**good, "refs": {}}):
-            self.assertRaises(ValueError, aside_of, value)
+            self.assertRaises(ValueError, aside_of, value, 10)
         for name, values in (
             ("seen", (*ODD[:6], None, {REF: 1}, {REF: "1" * 65})),
             ("pins", (*(1, 1.5, True, None), [1], ["1" * 65], [None])),
@@ -85,4 +85,4 @@ class AgreementTests(SynchronousTestCase):
             (BACK, (*ODD, None, {REF: OID})),
         ):
             for value in values:
-                self.assertRaises(ValueError, aside_of, {**good, name: value})
+                self.assertRaises(ValueError, aside_of, {**good, name: value}, 10)

@@ -15,7 +15,7 @@ import saltwisted
 from saltwisted.domain.nested import CALLERS, Unreadable, calls, nested, nested_functions
 
 SOURCES = Path(saltwisted.__file__).parent
-MAPS = frozenset(("__salt__", "__states__", "__ret__", "functions", "modules", "salt"))
+MAPS = frozenset(("__salt__", "called", "__states__", "__ret__", "functions", "modules", "salt"))
 """Names under which functions are looked up."""
 
 WORD = {"__kwarg__": True}
@@ -134,15 +134,22 @@ def by_name(tree: ast.Module) -> Iterator[str]:
             yield top.name
 
 
+def _named(node: ast.AST) -> str:
+    """What a map of functions is called; C{called(...)} makes a view on the usual one."""
+    if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "called":
+        return "__salt__"
+    return getattr(node, "id", "") or getattr(node, "attr", "")
+
+
 def _chooses(node: ast.AST) -> bool:
     if isinstance(node, ast.Subscript):
-        mapping = getattr(node.value, "id", "") or getattr(node.value, "attr", "")
+        mapping = _named(node.value)
         if not isinstance(node.slice, ast.Constant):
             return mapping in MAPS
         return mapping in MAPS and node.slice.value in CALLERS
     if isinstance(node, ast.Call):
         if isinstance(node.func, ast.Attribute) and node.func.attr == "get":
-            mapping = getattr(node.func.value, "id", "") or getattr(node.func.value, "attr", "")
+            mapping = _named(node.func.value)
             if mapping in MAPS and not isinstance(node.args[0], ast.Constant):
                 return True
         return any(

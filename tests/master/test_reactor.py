@@ -14,8 +14,10 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.claims.words import NoMajority, Taken
 from saltwisted.domain.who import local
+from saltwisted.master.automation.looking import LOOK_AGAIN
 from saltwisted.master.automation.operations import AutomationOperations
 from saltwisted.master.automation.pause import Pause
+from saltwisted.transports.deferreds import let_go
 from tests.master.reacting import Reacting
 from tests.master.rig import RigMinion
 
@@ -743,6 +745,40 @@ class ReactorTests(SynchronousTestCase):
 
         self.assertIn("line 2: 'test.nothing' is not available", problems)
         self.assertIn("line 5: arg must be a list", problems)
+
+    def test_looked_at_again(self) -> None:
+        """
+        A file that was missing, and comes, is no mistake any more, without an event and without a
+        reload; what is wrong is logged once, and nobody looks again when all is well.
+        """
+        made = self.reacting([{"t": "@late.sls"}])
+        (problem,) = made.reactor.status()["problems"]
+        self.assertIn("File missing or not found.", problem)
+        made.rig.clock.advance(LOOK_AGAIN)
+        self.assertEqual(made.reactor.status()["problems"], [problem])
+        looks = [call for call in made.workers.calls if call["do"] == "look"]
+        self.assertEqual(len(looks), 2)
+
+        made.write("late.sls", "k:\n  local.test.ping:\n    - tgt: '*'\n")
+        made.rig.clock.advance(LOOK_AGAIN)
+
+        self.assertEqual(made.reactor.status()["problems"], [])
+        made.rig.clock.advance(10 * LOOK_AGAIN)
+        looks = [call for call in made.workers.calls if call["do"] == "look"]
+        self.assertEqual(len(looks), 3)
+
+    def test_looked_at_meanwhile(self) -> None:
+        """Who wants a look while one is under way gets another one afterwards, and only one."""
+        made = self.reacting([{"t": "@late.sls"}])
+        made.workers.holding = True
+        for _ in range(3):
+            let_go(made.reactor.looking.look(), made.reactor.log, "x")
+        self.assertEqual(len(made.workers.held), 1)
+
+        made.workers.release()
+        made.rig.clock.advance(0)
+
+        self.assertEqual(len(made.workers.held), 1)
 
     def test_sample(self) -> None:
         """An entry with a sample is tried with it."""

@@ -414,6 +414,45 @@ class BadTests(ScheduleCase):
         self.assertEqual(self.ran(rig), ["j"])
         self.assertNotIn("error", rig.asks.status()["entries"]["j"])
 
+    def test_function_of_the_site(self) -> None:
+        """
+        A runner of the site's that nobody has called yet is looked for before an entry is wrong:
+        no line says that there is none, and it runs. One that is put there later runs as well,
+        and the log says that the mistake is gone.
+        """
+
+        class Site(dict[str, Any]):
+            """A place that learns what there is when it is asked to."""
+
+            has: Mapping[str, Any] = {}
+
+            async def learn(self) -> None:
+                """Look."""
+                self.update(self.has)
+
+        site = Site()
+        site.has = {"site": FakeFunctions({"pinged": "here"})}
+        rig = ScheduleRig(
+            self,
+            schedule={
+                "j": {"function": "site.pinged", "seconds": 60},
+                "k": {"function": "more.late", "seconds": 60},
+            },
+        )
+        said: list[str] = []
+        self.patch(rig.schedule.book, "say", lambda level, text: said.append(text))
+        self.patch(rig.ctx.calls, "runners", FunctionTable(site))
+        rig.schedule.startService()
+        self.addCleanup(self.stop, rig)
+
+        self.assertEqual(self.ran(rig), ["j"])
+        wrong = "function: there is no runner function more.late. Ignoring job k."
+        self.assertEqual(said, [wrong])
+        site.has = {**site.has, "more": FakeFunctions({"late": "here"})}
+        rig.clock.advance(30)
+        self.assertEqual(said, [wrong, f"no longer: {wrong}"])
+        self.assertIn("k", self.ran(rig))
+
     def test_others_go_on(self) -> None:
         """Each wrong entry says which option is wrong, and the good one runs."""
         wrong: dict[str, tuple[Any, str]] = {

@@ -97,7 +97,7 @@ class BrowserTests(SynchronousTestCase):
         browser.until(
             "the event", "return document.getElementById('tags').innerText.includes('/ret')"
         )
-        self.assertIn("fred does runner fun='test.arg' (by the HTTP API", self.master.text())
+        self.assertIn("fred (oidc) does runner fun='test.arg' (by the HTTP API", self.master.text())
         self.assertEqual([line for line in browser.log() if "401" not in line], [])
 
     def test_T_EAUTH_10_others_way_back(self) -> None:

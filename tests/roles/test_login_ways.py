@@ -122,8 +122,8 @@ class WaysTestCase(TestCase):
             self.assertEqual(self.command("-a", eauth, token=word), ["x"], "of the API")
 
             text = self.master.text()
-            api = f"{user} does runner fun='test.arg' (by the HTTP API, 127.0.0.1)"
-            near = f"{user} does runner fun='test.arg' (by the control socket, uid {os.getuid()})"
+            done = f"{user} ({eauth}) does runner fun='test.arg' (by the"
+            api, near = f"{done} HTTP API, 127.0.0.1)", f"{done} control socket, uid {os.getuid()})"
             self.assertEqual((text.count(api), text.count(near)), (3, 2), text)
             self.assertNotIn(password.split(".")[-1] if eauth == "oidc" else word, text)
         jobs = self.master.run("jobs.list_jobs").values()

@@ -15,6 +15,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from tests.advice.carrying import Shell, printed
 from tests.gitrepos import Repo
 from tests.harness import (
     ROOT,
@@ -118,9 +119,12 @@ class StockTests(SynchronousTestCase):
         self.assertEqual(refused.returncode, 1, refused.stdout)
         self.assertIn("set, but not supported: engines; --yes goes on", refused.stderr)
         self.assertFalse(os.path.exists(target))
-        done = command("takeover", *words, "--yes")
+        done = command("takeover", *words[:4])
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        shell, told = Shell(self), done.stdout
         self.addCleanup(stop_ours, target)
+        # As it was printed, and what somebody has to agree to
+        shell.run(printed(told, "takeover.switch") + " --yes")
 
         self.assertFalse(stock.running)
         self.assertEqual(digests(stock.conf, stock.pki), before)
@@ -140,9 +144,7 @@ class StockTests(SynchronousTestCase):
         all_three = {**both, "late": True}
         until("the late minion", lambda: answers(target, "*") == all_three)
 
-        back = command("takeover", "--to", target, "--undo", "--json")
-        self.assertEqual(back.returncode, 0, back.stdout + back.stderr)
-        said = json.loads(back.stdout)
+        said = json.loads(shell.run(printed(told, "takeover.undo") + " --json"))
         self.assertEqual(said["changes"], ["write minions/late", "remove minions_pre/late"])
         self.assertEqual(said["kept"], [])
         self.assertFalse(os.path.exists(os.path.join(target, "pki/master/master.pem")))

@@ -53,7 +53,14 @@ class SessionTests(SynchronousTestCase):
         T-EAUTH-1: fields of a login beside the known ones have no effect, as SaltGUI sends them: it
         is logged in, and the backend gets what it got without them.
         """
-        asked = self.api.rig.backends.asked
+        asked, logins = self.api.rig.backends.asked, self.api.rig.ctx.logins
+        make_token, entered = logins.make_token, set()
+
+        def watched(given: Any, *more: Any) -> Any:
+            entered.update(given)
+            return make_token(given, *more)
+
+        self.patch(logins, "make_token", watched)
         self.api.ask("POST", "/login", LOGIN)
         alone = asked.pop()
         for extra in (
@@ -66,6 +73,7 @@ class SessionTests(SynchronousTestCase):
             self.assertEqual(reply.status, 200, extra)
             self.assertEqual(reply.json["return"][0]["user"], "admin")
             self.assertEqual(asked.pop(), alone, extra)
+        self.assertEqual(entered, {*LOGIN}, "what else comes is dropped at the entrance")
         wrong = {**LOGIN, "password": "no", "sharedsecret": "adminpw"}
         self.assertEqual(self.api.ask("POST", "/login", wrong).status, 401)
 

@@ -181,14 +181,14 @@ class BackupTests(SynchronousTestCase):
         """A file that changes at each try is an error with its path: no half of it is kept."""
         path = Path(self.keys, "large")
         path.write_bytes(b"x" * 300_000)
-        copy = shutil.copyfile
+        copy = shutil.copyfileobj
 
         def copied(*given: Any) -> None:
             copy(*given)
             with path.open("ab") as file:
                 file.write(b"more")
 
-        self.patch(shutil, "copyfile", copied)
+        self.patch(shutil, "copyfileobj", copied)
         error = self.assertRaises(StoreError, backup, self.config, self.file)
 
         self.assertIn("keeps changing", str(error))

@@ -7,7 +7,6 @@ from __future__ import annotations
 import getpass
 import io
 import os
-import pwd
 import shutil
 import subprocess
 import tarfile
@@ -19,7 +18,7 @@ from unittest import SkipTest
 from saltwisted.cli import backup
 from saltwisted.config.git import remotes_of
 from saltwisted.master.gitcopies import key_of
-from saltwisted.worker.git import work
+from saltwisted.worker.git import repository, work
 from saltwisted.worker.process.configio import load_from_disk
 from tests.certificates import Authority
 from tests.gitrepos import fetch_request
@@ -45,7 +44,9 @@ class SSHTests(FetchTestCase):
         known = [(self.where / f"{name}.pub").read_text() for name in ("plain", "locked")]
         (self.where / "authorized").write_text("".join(known))
         (self.port,) = reserve_ports(1)
-        self.hosts = self.where / "known_hosts"
+        self.hosts = self.where / ".ssh/known_hosts"
+        self.hosts.parent.mkdir(mode=0o700)
+        self.patch(repository, "_home", lambda: str(self.where))
         self.real = shutil.which("ssh")
         # ssh takes its own files from the directory that the machine's users have
         bin_ = Path(self.folder, "bin")
@@ -55,6 +56,11 @@ class SSHTests(FetchTestCase):
             ' -o GlobalKnownHostsFile=/dev/null "$@"\n'
         )
         (bin_ / "ssh").chmod(0o755)
+        (bin_ / "ssh-keygen").write_text(
+            f'#!/bin/sh\ncase "$1" in -R) set -- -f {self.hosts} "$@";; esac\n'
+            f'exec {shutil.which("ssh-keygen")} "$@"\n'
+        )
+        (bin_ / "ssh-keygen").chmod(0o755)
         environ = {**os.environ, "PATH": f"{bin_}:{os.environ['PATH']}"}
         environ.pop("SSH_AUTH_SOCK", None)
         self.patch(os, "environ", environ)
@@ -96,9 +102,9 @@ class SSHTests(FetchTestCase):
     def trust(self) -> None:
         """The host is known, by the line that the error tells."""
         text = self.error(self.url)
-        command = text.partition("add it: ")[2].partition(" >>")[0]
-        self.assertEqual(command, f"ssh-keyscan -p {self.port} 127.0.0.1")
-        self.hosts.write_text(self.run_(*command.split()))
+        command = text.partition("add it: ")[2].splitlines()[0]
+        self.assertEqual(command, f"ssh-keyscan -p {self.port} 127.0.0.1 >> {self.hosts}")
+        self.run_("sh", "-c", command)
 
     def test_key(self) -> None:
         """A deploy key of ed25519 fetches; without one, and with a stranger's, it is refused."""
@@ -136,13 +142,15 @@ class SSHTests(FetchTestCase):
         """T-GIT-9: a host that nobody knows is refused, with the line that adds its key."""
         text = self.error(self.url, privkey=str(self.where / "plain"))
 
-        home = pwd.getpwuid(os.geteuid()).pw_dir
         self.assertIn("Host key verification failed", text)
-        self.assertIn(f"ssh-keyscan -p {self.port} 127.0.0.1 >> {home}/.ssh/known_hosts", text)
+        self.assertIn(f"ssh-keyscan -p {self.port} 127.0.0.1 >> {self.hosts}", text)
         self.assertFalse(self.hosts.exists())
 
     def test_other_host_key(self) -> None:
-        """T-GIT-9: a host with another key than before is refused; no line is told that adds it."""
+        """
+        T-GIT-9: a host with another key than before is refused; no line is told that adds it, and
+        the one that removes the old key does no more.
+        """
         self.trust()
         self.process.kill()
         self.process.wait()
@@ -153,6 +161,9 @@ class SSHTests(FetchTestCase):
         self.assertIn("the host's key is not the one in known_hosts", text)
         self.assertIn(f"ssh-keygen -R '[127.0.0.1]:{self.port}'", text)
         self.assertNotIn("ssh-keyscan", text)
+        self.run_("sh", "-c", text.partition("remove the old one: ")[2].splitlines()[0])
+        self.trust()
+        self.assertTrue(self.fetch(self.url, privkey=str(self.where / "plain")))
 
 
 class HTTPTests(FetchTestCase):

@@ -10,6 +10,7 @@ from typing import Any
 from twisted.internet.defer import Deferred, gatherResults
 from twisted.logger import Logger
 
+from saltwisted import advice
 from saltwisted.cluster.claims.ballots import PATIENCE, Ballots
 from saltwisted.cluster.claims.court import Granted, ICourt, Wish
 from saltwisted.domain.claims.electorate import (
@@ -71,14 +72,14 @@ class Roll:
         arbiter = voter.electorate.arbiter()
         if arbiter is not None and len(seats) == 2:
             return (
-                f"no majority: of two members {arbiter.node} decides, and it cannot be asked; if it"
-                f" is dead: saltwisted members --declare-dead {arbiter.node}"
+                f"no majority: of two members {arbiter.node} decides, and it cannot be asked; "
+                f"{advice.of('member.dead', node=arbiter.node)}"
             )
         if len(seats) == 1:
             (only,) = seats
             return (
                 f"no majority: {only.node} decides alone, as nobody else has a vote yet, and it"
-                f" cannot be asked; if it is dead: saltwisted members --declare-dead {only.node}"
+                f" cannot be asked; {advice.of('member.dead', node=only.node)}"
             )
         return f"no majority: {', '.join(missing)} of {len(seats)} members cannot be asked"
 

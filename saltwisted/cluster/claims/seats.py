@@ -10,6 +10,7 @@ from typing import Any
 from attrs import define
 from twisted.logger import Logger
 
+from saltwisted import advice
 from saltwisted.domain.claims.electorate import Seat
 from saltwisted.domain.replica.declared import KIND, Declared, declared_body
 from saltwisted.domain.replica.membership import Member, Membership
@@ -58,8 +59,7 @@ class Seats:
             raise DeniedError("this node is alive")
         if member.node in self.linked():
             raise DeniedError(
-                f"{member.node} is linked to this node, so it is alive: stop it first, or take it "
-                f"out of the cluster with: saltwisted remove {member.node}"
+                f"{member.node} is linked to this node, so it is alive: {advice.of('member.alive')}"
             )
         return {"dead": member.node, "unreached": []}
 
@@ -87,8 +87,9 @@ class Seats:
         self._saying = True
         self.log.error(
             "{by} had declared this node dead: what it did meanwhile may have been done by another "
-            "member as well (saltwisted receipts shows both)",
+            "member as well: {advice}",
             by=by,
+            advice=advice.of("receipts.look"),
         )
         self.fire("salt/cluster/back_from_dead", {"node": self.node, "by": by})
         said = as_deferred(self.append(KIND, declared_body(self.key, False, self.node)))

@@ -28,6 +28,7 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
+from saltwisted import advice
 from saltwisted.cluster.facts.keyacts import WRITTEN_SECONDS, KeyActs
 from saltwisted.cluster.facts.keydirs import NOTHING, KeyDirectories, Shown, wanted_of
 from saltwisted.cluster.facts.ondisk import refuse
@@ -360,7 +361,8 @@ class KeyReplica:
         self.restored += 1
         self.log.critical(
             "{files} vanished from {path}: no key was revoked, and this node restores them from "
-            "the cluster's log. To delete keys, use salt-key -d.",
+            "the cluster's log. {advice}",
+            advice=advice.of("key.delete"),
             files=are(missing, "key file", verbs=("has", "have")),
             path=self._keys.pki_dir,
         )

@@ -12,6 +12,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
+from saltwisted import advice
 from saltwisted.stores.facts.log import ReplicaLog
 from saltwisted.transports.deferreds import let_go
 from saltwisted.transports.ticks import start_on_ticks
@@ -99,9 +100,9 @@ class AwayTooLong:
             self._alarm("saltwisted/alarm/away-too-long", {"node": peer})
             self.log.critical(
                 "{peer} was away for longer than deletions are remembered: nothing is "
-                "exchanged with it. Let it join as a new node: 'saltwisted leave' there or "
-                "'saltwisted remove {peer}' here, then 'saltwisted join'.",
+                "exchanged with it. {advice}",
                 peer=peer,
+                advice=advice.of("cluster.too-late"),
             )
 
     def _judge(self, peer: str) -> None:
@@ -117,7 +118,7 @@ class AwayTooLong:
             return
         self.log.critical(
             "{peer} says that this node was away for longer than deletions are remembered: it "
-            "has to join as a new node ('saltwisted join')",
+            "has to join as a new node",
             peer=peer,
         )
         self._end()

@@ -11,6 +11,7 @@ from attrs import define
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
+from saltwisted import advice
 from saltwisted.cluster.life.gate import FAREWELL
 from saltwisted.cluster.life.join import Admission
 from saltwisted.cluster.life.lifecycle import MemberCard
@@ -97,9 +98,7 @@ class MemberActs:
         """
         member = self.find(name)
         if member.key == self.key:
-            raise DeniedError(
-                f"this node is {name}: use 'saltwisted leave' here, or remove it on another member"
-            )
+            raise DeniedError(f"this node is {name}: {advice.of('cluster.itself')}")
         return {
             "removed": member.node,
             "key": member.key,
@@ -192,8 +191,8 @@ class MemberActs:
             unreached += [node for node, link in told.items() if node in late and not link.closed]
         if len(unreached) == len(others):
             self.log.warn(
-                "this node leaves, but could tell no other member. Run 'saltwisted remove' for "
-                "this node on one of them"
+                "this node leaves, but could tell no other member. {advice}",
+                advice=advice.of("cluster.untold", node=self.card.state.node),
             )
         return {**plan, "unreached": unreached, "alone": alone, "late": not_returned}
 

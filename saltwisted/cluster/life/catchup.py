@@ -17,6 +17,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
+from saltwisted import advice
 from saltwisted.errors import SaltwistedError
 from saltwisted.interfaces import IPeers
 from saltwisted.transports.deferreds import as_deferred
@@ -105,8 +106,7 @@ class CatchUp:
                 self.log.warn(
                     "degraded: {missing} did not answer within {seconds:.0f} s. This node "
                     "serves what it knows. Keys that were revoked only there are still "
-                    "accepted until a link returns. Start them, or remove them from the "
-                    "cluster.",
+                    "accepted until a link returns. Start them.",
                     missing=", ".join(late),
                     seconds=self.wait,
                 )
@@ -116,9 +116,9 @@ class CatchUp:
                 self.log.warn(
                     "not serving yet: {late} did not say which keys were revoked meanwhile, and no "
                     "reachable member can know it (serve_alone: false). Minions use other masters; "
-                    "the jobs and keys of this node are kept. Start {late}, or remove members that "
-                    "will not come back: 'saltwisted remove' works here, too.",
+                    "the jobs and keys of this node are kept. {advice}",
                     late=", ".join(late),
+                    advice=advice.of("cluster.silent", late=late),
                 )
             await self._pause()
 
@@ -133,8 +133,8 @@ class CatchUp:
                 told = self.clock.seconds()
                 self.log.warn(
                     "not serving yet: this node has joined, but does not have the cluster's "
-                    "keys yet. It has to reach at least one member: 'saltwisted members' says "
-                    "why it reaches none."
+                    "keys yet. It has to reach at least one member. {advice}",
+                    advice=advice.of("members.look"),
                 )
             await self._pause()
 

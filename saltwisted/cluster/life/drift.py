@@ -15,6 +15,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
+from saltwisted import advice
 from saltwisted.config.secrets import compared
 from saltwisted.domain.replica.settings import differences, shown_of
 from saltwisted.errors import SaltwistedError, WireError
@@ -101,8 +102,8 @@ class Drift:
         self.told |= {(link.node, row["option"]) for row in rows}
         if new:
             self.log.warn(
-                "{node} and this node differ in options that should be equal: {options}. "
-                "'saltwisted members --drift' shows how.",
+                "{node} and this node differ in options that should be equal: {options}. {advice}",
+                advice=advice.of("drift.look"),
                 node=link.node,
                 options=", ".join(new),
             )

@@ -20,7 +20,7 @@ from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from saltwisted import __version__
+from saltwisted import __version__, advice
 from saltwisted.cluster.links.peers import CONNECT_TIME, join_address, split_address
 from saltwisted.domain.keys import valid_minion_id
 from saltwisted.domain.replica.certificates import NodeKey, host_name, issue, seal
@@ -162,6 +162,7 @@ class Admission:
     @ivar alarm: C{alarm(tag, data)}: an event for operators.
     @ivar ask_peers: C{ask_peers(word, body, seconds)}: the answers of all linked members.
     @ivar census: C{census()}: the census of this node (L{saltwisted.cluster.links.census}).
+    @ivar is_linked: C{is_linked(node)}: whether a member runs, as far as this node can see.
     @ivar closed: why nobody is admitted here any more: the other members might never hear of a node
         that is admitted just before this node leaves.
     """
@@ -185,6 +186,7 @@ class Admission:
     census: Callable[[], Awaitable[Mapping[str, Any]]]
     attempts: Attempts = field(factory=Attempts)
     closed: str = ""
+    is_linked: Callable[[str], bool] = lambda node: False
     log: Logger = field(factory=Logger)
     _lock: DeferredLock = field(factory=DeferredLock)
     _claims: dict[str, set[str]] = field(factory=dict)
@@ -331,7 +333,7 @@ class Admission:
             node=node,
             address=addresses[0],
             token=body["token"],
-            wait=" and waits for 'saltwisted members approve'" if wait else "",
+            wait=" and waits for approval" if wait else "",
         )
         self.alarm(
             "salt/cluster/join",
@@ -354,10 +356,9 @@ class Admission:
         if not isinstance(port, int) or not 0 < port < 65536:
             raise DeniedError("the node does not name a port")
         if any(True for _ in self.membership.named(node)):
-            raise DeniedError(
-                f"there is already a member {node}: remove it first (saltwisted remove "
-                f"{node}), or give this node another id"
-            )
+            alive = node == self.node or self.is_linked(node)
+            row = "cluster.alive" if alive else "cluster.known"
+            raise DeniedError(str(advice.of(row, node=node)))
         slot = self.membership.free_slot()
         if slot < 0:
             raise DeniedError("the cluster is full: it has 100 nodes")

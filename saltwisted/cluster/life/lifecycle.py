@@ -17,7 +17,7 @@ from twisted.internet.defer import Deferred, DeferredLock
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
-from saltwisted import __version__
+from saltwisted import __version__, advice
 from saltwisted.cluster.life.join import (
     ASK,
     ENTER,
@@ -122,10 +122,7 @@ class Waiting:
 def _outside(phase: str) -> str:
     """What is said of a node that is no longer a member."""
     how = "has left" if phase == LEFT else "was removed from"
-    return (
-        f"this node {how} its cluster and serves nobody. To come back, it joins as a new node: "
-        "'saltwisted token create' on a member, then 'saltwisted join TOKEN' here"
-    )
+    return f"this node {how} its cluster and serves nobody. {advice.of('cluster.outside')}"
 
 
 class Lifecycle:
@@ -137,6 +134,7 @@ class Lifecycle:
     @param local: C{local()}: this master's own identity and minions, as found on disk:
         C{{"fingerprint", "minions"}}.
     @ivar outside: whether the node has settled as one that is no member.
+    @ivar advice: what a person can do about it: an id of L{saltwisted.advice}, or C{""}.
     @param fatal: ends the daemon with this error, if a member that was built again cannot start.
     @param still_starting: is told from time to time why a member that starts does not serve yet.
     @param where: this node's addresses, as its network is now: fields of L{Settings}.
@@ -164,6 +162,7 @@ class Lifecycle:
         self.state = NodeState()
         self.waits_for: tuple[str, ...] = ()
         self.problem = ""
+        self.advice = ""
         self.member: Any = None
         self._reactor = reactor
         self._build = build
@@ -227,7 +226,7 @@ class Lifecycle:
         elif self.state.phase == MEMBER:
             await self._serve_soon()
         elif self.state.phase in (REMOVED, LEFT):
-            self.problem = _outside(self.state.phase)
+            self.problem, self.advice = _outside(self.state.phase), "cluster.outside"
             self.log.error("{problem}", problem=self.problem)
             self.outside = True
         elif self.settings.peers:
@@ -284,7 +283,7 @@ class Lifecycle:
     async def _serve(self, again: bool = False) -> None:
         self.outside = False
         self.find_addresses()
-        self.problem, self.waits_for = "", ()
+        self.problem, self.waits_for, self.advice = "", (), ""
         card = MemberCard(
             state=self.state,
             badge=self._own_badge(),
@@ -332,7 +331,8 @@ class Lifecycle:
         if self.member is not None and self.state.phase == MEMBER:
             return str(self.member.waiting())
         if self.waits_for:
-            return "this node is in no cluster yet: it waits for " + ", ".join(self.waits_for)
+            cause = self.problem or "this node is in no cluster yet"
+            return f"{cause}: it waits for {', '.join(self.waits_for)}"
         return self.problem or "this node is in no cluster yet"
 
     def summary(self) -> str:
@@ -373,7 +373,7 @@ class Lifecycle:
         if self.state.phase != MEMBER:
             return
         self._save(phase=phase)
-        self.problem = _outside(phase)
+        self.problem, self.advice = _outside(phase), "cluster.outside"
         self.log.error("{problem}", problem=self.problem)
 
         async def end() -> None:
@@ -445,11 +445,9 @@ class Lifecycle:
             if text != told:
                 told = text
                 self.log.warn(
-                    (
-                        "not ready: waiting for {whom}. 'saltwisted cluster init' founds the "
-                        "cluster without them."
-                    ),
+                    "not ready: waiting for {whom}. {advice}",
                     whom=text,
+                    advice=advice.of("cluster.peers"),
                 )
             await deferLater(self._reactor, AGAIN * (1 + self._dice()))
 
@@ -463,21 +461,23 @@ class Lifecycle:
         self.waits_for = (f"a call from a member that knows it, for {CALLED_WITHIN:.0f} s",)
         while self._running and not self._forced and self._reactor.seconds() < end:
             if self.port.taken_for_member:
-                self.log.warn(
+                self.problem = (
                     "members of a cluster know a node at this address: this node has lost its disk"
                 )
-                self.waits_for = ()
-                await self._until_told()
+                await self._until_told("cluster.lost-disk")
                 return
             await deferLater(self._reactor, LOOK_EVERY)
         if self._running:
             await self._found()
 
-    async def _until_told(self) -> None:
-        """Serve nobody before a person says what this node is to be."""
-        self.waits_for = self.waits_for or (
-            "'saltwisted join TOKEN', or 'saltwisted cluster init' if it is the first of a cluster",
-        )
+    async def _until_told(self, told: str = "cluster.unfounded") -> None:
+        """
+        Serve nobody before a person says what this node is to be.
+
+        @param told: the advice to this person.
+        """
+        self.advice = told
+        self.waits_for = (str(advice.of(told)),)
         self.log.warn("not ready: {why}", why=self.why_not())
         while self._running and not self._forced:
             await deferLater(self._reactor, AGAIN)
@@ -520,16 +520,13 @@ class Lifecycle:
                 self.files.forget_token()
                 return
             except (DeniedError, WireError) as error:
-                self.problem = str(error)
-                self.log.error(
-                    "the join was refused: {error}. The token is dropped; run 'saltwisted "
-                    "join' with another one.",
-                    error=error,
-                )
+                self.problem = f"the join was refused: {error}"
+                self.log.error("{problem}. The token is dropped", problem=self.problem)
                 self.files.forget_token()
-                self.waits_for = ("a token that is valid",)
+                self.advice = "cluster.refused"
+                self.waits_for = (str(advice.of("cluster.refused")),)
                 if self.state.phase == ALONE:
-                    await self._until_told()
+                    await self._until_told("cluster.refused")
                 return
             except SaltwistedError as error:
                 self.waits_for = (str(error),)
@@ -584,7 +581,7 @@ class Lifecycle:
             if self.state.phase == MEMBER and self.member is not None and self.member.others():
                 raise DeniedError(
                     f"this node already belongs to cluster {self.state.cluster} with "
-                    f"{', '.join(self.member.others())}: run 'saltwisted leave' first"
+                    f"{', '.join(self.member.others())}. {advice.of('cluster.other')}"
                 )
             self._stop_searching()
             self.files.keep_token(line, discard)
@@ -678,7 +675,7 @@ class Lifecycle:
                 raise DeniedError(str(value["refused"]))
             if not value.get("suspended"):
                 return value, told
-            self.waits_for = (f"an operator: saltwisted members approve {self.state.node}",)
+            self.waits_for = (str(advice.of("member.approve", node=self.state.node)),)
             if not told:
                 told = True
                 self.log.warn("waiting for {whom}", whom=self.waits_for[0])

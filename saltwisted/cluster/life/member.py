@@ -14,7 +14,7 @@ from attrs import define, field
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
-from saltwisted import __version__
+from saltwisted import __version__, advice
 from saltwisted.cluster.facts.identity import IdentityChange
 from saltwisted.cluster.life.acts import MemberActs
 from saltwisted.cluster.life.gate import FAREWELL, MemberGate
@@ -245,9 +245,9 @@ class ClusterMember:
             member = self.membership.find(key)
             if member is not None and member.state == MEMBER and member.approved is None:
                 self.log.error(
-                    "{node} joined with a token that had been used up elsewhere: it is "
-                    "suspended until 'saltwisted members approve {node}'",
+                    "{node} is suspended until somebody approves it. {advice}",
                     node=member.node,
+                    advice=advice.of("member.suspended", node=member.node),
                 )
                 d = as_deferred(self.append("member", {"op": "suspend", "key": key}))
                 let_go(d, self.log, "no suspension")

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Any
 
+from saltwisted import advice
 from saltwisted.cluster.life.lifecycle import Settings
 from saltwisted.cluster.links.peers import join_address
 from saltwisted.config.options import MasterConfig
@@ -35,10 +36,7 @@ def check(config: MasterConfig) -> None:
     if config.cluster_secret is not None:
         reason = weak_secret(str(config.cluster_secret))
         if reason:
-            raise ConfigError(
-                f"{reason}; make one by: head -c 32 /dev/urandom | base64, or leave it out and "
-                "let nodes join by 'saltwisted token create'"
-            )
+            raise ConfigError(f"{reason}; {advice.of('cluster.secret')}")
     if config.cluster_key_pass and config.cluster_key_pass != config.key_pass:
         raise ConfigError(
             "cluster_key_pass: the cluster's identity key is pki_dir/master.pem here; set key_pass "
@@ -58,9 +56,8 @@ def check(config: MasterConfig) -> None:
         etcd_of(config)
     if config.cluster_peers and config.cluster_secret is None:
         raise ConfigError(
-            "cluster_peers without cluster_secret: nodes cannot prove who they are. Set "
-            "cluster_secret on all of them, or leave both out and let nodes join with "
-            "'saltwisted token create' and 'saltwisted join'"
+            "cluster_peers without cluster_secret: nodes cannot prove who they are. "
+            f"{advice.of('cluster.tokens')}"
         )
 
 

@@ -17,6 +17,7 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
+from saltwisted import advice
 from saltwisted.cluster.links.confirming import Confirming
 from saltwisted.domain.causality.knowledge import covers
 from saltwisted.domain.replica.effects import (
@@ -288,19 +289,19 @@ class Shipping:
     def _doubted(self, effect: Doubted) -> None:
         self.log.error(
             "{log}: {peer} keeps claiming that it knows more of this node than the node itself. "
-            "This node ignores the claim until it restarts. If the disk of {peer} is sound, "
-            "{peer} is malicious: run 'saltwisted remove --compromised {peer}'",
+            "This node ignores the claim until it restarts. {advice}",
             log=self._log.name,
             peer=effect.peer,
+            advice=advice.of("cluster.malicious"),
         )
 
     def _too_many_streams(self, effect: TooManyStreams) -> None:
         self.log.error(
             "{log}: {peer} names thousands of incarnations of nodes of which nobody has heard: "
-            "nothing is exchanged with it until it links again. If the disk of {peer} is sound, "
-            "{peer} is malicious: run 'saltwisted remove --compromised {peer}'",
+            "nothing is exchanged with it until it links again. {advice}",
             log=self._log.name,
             peer=effect.peer,
+            advice=advice.of("cluster.malicious"),
         )
 
     def _differs(self, effect: Differs) -> None:

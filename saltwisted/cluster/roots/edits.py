@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from saltwisted import advice
 from saltwisted.cluster.roots.ahead import TOGETHER, RootAhead
 from saltwisted.cluster.roots.commit import RootCommit
 from saltwisted.cluster.roots.core import ShareCore
@@ -174,7 +175,7 @@ class RootEdits:
                     "files": files,
                     "bytes": size,
                     "where": "origin",
-                    "approve": f"saltwisted roots approve --share {core.name}",
+                    "approve": advice.command("roots.held", share=core.name),
                 },
             )
             self.log.warn(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from twisted.logger import Logger
 
+from saltwisted import advice
 from saltwisted.cluster.roots.commit import RootCommit
 from saltwisted.cluster.roots.core import ShareCore
 from saltwisted.cluster.roots.look import RootLook
@@ -191,9 +192,9 @@ class RootJoin:
         await core.pool(keep_adopted, store, known_now, kept)
         if kept:
             self.log.warn(
-                "roots: {share}: {differ} from the cluster's; kept as conflicts (saltwisted "
-                "roots conflicts)",
+                "roots: {share}: {differ} from the cluster's; kept as conflicts. {advice}",
                 share=core.name,
+                advice=advice.of("roots.conflicts", share=core.name),
                 differ=are(
                     len(kept), "file of this node", "files of this node", ("differs", "differ")
                 ),

@@ -11,6 +11,7 @@ from typing import Any
 
 from twisted.logger import Logger
 
+from saltwisted import advice
 from saltwisted.domain.roots.entry import Batch, Conflict
 from saltwisted.domain.roots.index import Outcome
 from saltwisted.domain.roots.manifest import Generation
@@ -99,8 +100,9 @@ class RootNews:
         for path, version in conflicts[:MOST_LINES]:
             self.log.warn(
                 "roots: {share}: {path}: changed on two masters at once; the change of {master} "
-                "is kept, but not served: saltwisted roots conflicts",
+                "is kept, but not served. {advice}",
                 share=share,
+                advice=advice.of("roots.conflicts", share=share),
                 path=os.fsdecode(path),
                 master=version.dot.source.master,
             )

@@ -22,6 +22,7 @@ from typing import Any
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.logger import Logger
 
+from saltwisted import advice
 from saltwisted.cluster.roots.living import GIT, RootLiving
 from saltwisted.cluster.roots.mixed import RootMixed
 from saltwisted.cluster.roots.nothing import NoCommits
@@ -210,7 +211,7 @@ class RootPins:
         if not found:
             raise DeniedError(
                 f"generation {generation!r}: there is none of that name on this node, or it is no"
-                " longer kept (saltwisted roots log shows those that are)"
+                f" longer kept ({advice.of('roots.log')})"
             )
         if len(found) > 1:
             raise DeniedError(f"generation {generation!r}: names trees of {', '.join(found)}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import os
+import pwd
 from typing import Any
 
 from saltwisted.cluster.roots.choice import RootChoice, name_of_dot
@@ -24,12 +25,21 @@ SHOWN = 64 * 1024
 """Bytes of a lost version that C{show} gives."""
 
 
+def _me() -> str:
+    """Whom this daemon runs as: who needs the right to read and write the roots."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
+
+
 class RootQuestions:
     """The operations that only read."""
 
     def __init__(self, sync: RootSync, chosen: RootChoice) -> None:
         self._sync = sync
         self._chosen = chosen
+        self._user = _me()
 
     async def status(self, call: Call) -> Any:
         """Report everything about the shares of this node, and its peers."""
@@ -53,6 +63,7 @@ class RootQuestions:
         store = share.store
         return {
             "root": share.root,
+            "user": self._user,
             "generation": generation.name if generation is not None else "",
             "number": generation.number if generation is not None else 0,
             "at": generation.at if generation is not None else 0,

@@ -10,6 +10,7 @@ from typing import Any
 
 from attrs import frozen
 
+from saltwisted import advice
 from saltwisted.cluster.roots.core import Settings
 from saltwisted.domain.roots.guards import MIB, Limits
 from saltwisted.domain.roots.index import Policy
@@ -92,8 +93,7 @@ def settings_of(options: Mapping[str, Any]) -> RootSettings:
         raise ConfigError(f"cluster_roots: {error}") from error
     if "pillar_nodes" in options:
         raise ConfigError(
-            "cluster_roots: pillar_nodes is no longer an option: say once for all nodes "
-            "which members get pillars, with 'saltwisted members rights NODE read,write'"
+            f"cluster_roots: pillar_nodes is no longer an option: {advice.of('cluster.rights')}"
         )
     conflict = options.get("conflict", "newest")
     primary = ""

@@ -34,7 +34,7 @@ from saltwisted.stores.roots.worktree import WorkTree
 from saltwisted.transports.deferreds import let_go
 
 CLEAN_EVERY = 3600.0
-NO_PILLAR = "this node has no right to pillars (saltwisted members rights)"
+NO_PILLAR = "this node has no right to pillars"
 
 
 class RootSync:

@@ -12,6 +12,7 @@ from typing import Any
 
 from attrs import field, frozen
 
+from saltwisted import advice
 from saltwisted.domain.api.problems import Problem
 from saltwisted.domain.arguments import split_words
 
@@ -228,11 +229,7 @@ def shown_silence(jid: str, connected: bool, full: bool) -> Any:
     """
     text = "Minion did not return. [Not connected]"
     if connected:
-        text = (
-            "Minion did not return. [No response]\nThe minions may not have all finished running"
-            " and any remaining minions will return upon completion. To look up the return data"
-            f" for this job later, run the following command:\n\nsalt-run jobs.lookup_jid {jid}"
-        )
+        text = f"Minion did not return. [No response]\n{advice.of('job.lookup', jid=jid)}"
     return {"out": "no_return", "ret": text, "retcode": 1} if full else text
 
 

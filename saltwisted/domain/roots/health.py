@@ -7,10 +7,10 @@ C{roots status} (L{saltwisted.cluster.roots.control}), as plain data.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from saltwisted import advice
 from saltwisted.domain.doctor import Finding, Severity
 from saltwisted.words import are, counted
 
@@ -27,7 +27,7 @@ def roots(status: Mapping[str, Any]) -> Iterator[Finding]:
             id="roots.clock",
             severity=Severity.ERROR,
             text=f"roots: {status['clock']}; changes made here wait",
-            command="timedatectl",
+            advice=advice.of("clock.wrong"),
         )
     for name, share in (status.get("shares") or {}).items():
         yield from of_share(str(name), share)
@@ -52,7 +52,6 @@ def of_share(name: str, share: Mapping[str, Any]) -> Iterator[Finding]:
 
 def _held_up(name: str, share: Mapping[str, Any]) -> Iterator[Finding]:
     """What waits for somebody: the share itself, deletions, conflicts."""
-    which = f"--share {name}"
     if share.get("suspended"):
         yield Finding(
             id="roots.suspended",
@@ -62,35 +61,36 @@ def _held_up(name: str, share: Mapping[str, Any]) -> Iterator[Finding]:
                 f"changes in {share.get('root')} are not sent to the other "
                 "members, and theirs are not written there; what was committed is still served"
             ],
-            command=f"saltwisted roots adopt --restore {which}  # or --accept: take it as it is",
+            advice=advice.of("roots.suspended", share=name),
         )
     if not share.get("ready", True):
         yield Finding(
             id="roots.waiting",
             severity=Severity.WARNING,
             text=f"{name} waits for the cluster's tree",
-            command="saltwisted members",
+            advice=advice.of("members.look"),
         )
     if share.get("held"):
         yield Finding(
             id="roots.held",
             severity=Severity.WARNING,
             text=f"{name}: {are(int(share['held']), 'deletion')} held until somebody approves",
-            command=f"saltwisted roots approve {which}  # or, to undo: adopt --restore {which}",
+            advice=advice.of("roots.held", share=name),
         )
     for origin, why in (share.get("held_from") or {}).items():
         yield Finding(
             id="roots.held",
             severity=Severity.WARNING,
             text=f"{name}: the changes of {origin} are held: {why}",
-            command=f"on {origin}: saltwisted roots approve {which}  # or adopt --restore {which}",
+            node=str(origin),
+            advice=advice.of("roots.held-there", node=origin),
         )
     if share.get("conflicts"):
         yield Finding(
             id="roots.conflict",
             severity=Severity.WARNING,
             text=f"{name}: {counted(int(share['conflicts']), 'open conflict')}",
-            command=f"saltwisted roots conflicts {which}",
+            advice=advice.of("roots.conflicts", share=name),
         )
 
 
@@ -99,7 +99,7 @@ def _left_paths(name: str, share: Mapping[str, Any]) -> Iterator[Finding]:
     unread = share.get("unread") or {}
     unread_count = max(int(share.get("unread_count") or 0), len(unread))
     if unread:
-        root = shlex.quote(str(share.get("root") or ""))
+        root, user = str(share.get("root") or ""), str(share.get("user") or "")
         yield Finding(
             id="roots.unread",
             severity=Severity.ERROR,
@@ -107,9 +107,9 @@ def _left_paths(name: str, share: Mapping[str, Any]) -> Iterator[Finding]:
             + ("it" if unread_count == 1 else "them")
             + " is not replicated",
             evidence=_pairs(unread),
-            command=f"chown -R saltwisted: {root}  # or setfacl, see docs/roots.md"
-            if any(why in FORBIDDEN for why in unread.values())
-            else "",
+            advice=advice.of("roots.access", user=user, root=root)
+            if root and user and any(why in FORBIDDEN for why in unread.values())
+            else None,
         )
     skipped = {p: why for p, why in (share.get("skipped") or {}).items() if p not in unread}
     # Of both, no more than a hundred are named
@@ -141,7 +141,7 @@ def _bad_disk(name: str, share: Mapping[str, Any]) -> Iterator[Finding]:
             text=f"{name}: {counted(len(rotten), 'file')} changed on disk although nobody wrote "
             + ("it" if len(rotten) == 1 else "them"),
             evidence=list(rotten),
-            command="smartctl -a and dmesg tell of a failing disk",
+            advice=advice.of("disk.fails"),
         )
     damaged = share.get("damaged") or ()
     if damaged:
@@ -152,7 +152,7 @@ def _bad_disk(name: str, share: Mapping[str, Any]) -> Iterator[Finding]:
             text=f"{name}: {are(count, 'content')} damaged on disk, and fetched from the other "
             "members",
             evidence=list(damaged),
-            command="smartctl -a and dmesg tell of a failing disk",
+            advice=advice.of("disk.fails"),
         )
 
 
@@ -199,7 +199,8 @@ def _of_peer(node: str, peer: Mapping[str, Any]) -> Iterator[Finding]:
             id="roots.peer",
             severity=Severity.WARNING,
             text=f"roots of {node}: {peer['error']}",
-            command="saltwisted roots status",
+            node=node,
+            advice=advice.of("roots.look"),
         )
     shares = (peer.get("shares") or {}).values()
     lacks, ahead = (sum(int(one.get(way) or 0) for one in shares) for way in ("lacks", "ahead"))
@@ -212,7 +213,7 @@ def _of_peer(node: str, peer: Mapping[str, Any]) -> Iterator[Finding]:
                 id="roots.lag",
                 severity=Severity.WARNING if count > LAG else Severity.NOTE,
                 text=f"roots: {text}",
-                command="saltwisted roots sync --wait",
+                advice=advice.of("roots.wait"),
             )
 
 

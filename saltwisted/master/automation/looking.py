@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
 from saltwisted.domain.reactions.entries import Entry
@@ -17,7 +18,11 @@ from saltwisted.master.automation.reactions import NOT_RUNNING, Reactions
 from saltwisted.master.automation.rendering import ENTRY, TIMEOUT, Rendering
 from saltwisted.master.automation.telling import Waiting
 from saltwisted.master.workers import WorkerPool
+from saltwisted.transports.deferreds import let_go
 from saltwisted.transports.turns import in_turns
+
+LOOK_AGAIN = 30.0
+"""Seconds until files in which something was wrong are looked at again."""
 
 
 class Looking:
@@ -43,12 +48,48 @@ class Looking:
         self._rendering = rendering
         self._acts = acts
         self.findings: list[str] = []
+        self._again: IDelayedCall | None = None
+        self._looking = self._asked = False
+        self._running = True
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._running = False
+        self._sleep(None)
+
+    def _sleep(self, seconds: float | None) -> None:
+        again, self._again = self._again, None
+        if again is not None and again.active():
+            again.cancel()
+        if seconds is not None and self._running:
+            self._again = self._clock.callLater(seconds, self._look_again)
+
+    def _look_again(self) -> None:
+        self._again = None
+        let_go(self.look(), self.log, "the reactor's SLS could not be looked at again")
 
     async def look(self) -> None:
-        """Check all SLS files; errors go to the log."""
+        """
+        Check all SLS files; errors go to the log. While there are any it is looked again from time
+        to time: who has mended a file shall not be told of it for ever.
+        """
+        if self._looking:
+            self._asked = True
+            return
+        self._looking = True
+        self._sleep(None)
+        try:
+            await self._look()
+        finally:
+            self._looking = False
+            asked, self._asked = self._asked, False
+            if asked or self.findings:
+                self._sleep(0 if asked else LOOK_AGAIN)
+
+    async def _look(self) -> None:
         wanted = wanted_of(self._reactions.entries)
-        self.findings = []
         if not wanted:
+            self.findings = []
             return
         asked = [[sls, entry.saltenv, sample] for entry, sls, sample in wanted]
         try:
@@ -67,9 +108,12 @@ class Looking:
         async for entry, finding in in_turns(self._clock, findings):
             text = judged(entry, finding, self._acts.settled)
             if text:
-                if text not in said:
+                if text not in said and text not in self.findings:
                     self.log.error("{text}", text=text)
                 said[text] = None
+        for text in self.findings:
+            if text not in said:
+                self.log.info("no longer: {text}", text=text)
         self.findings = list(said)
 
     async def trial(self, tag: str, data: Mapping[str, Any]) -> dict[str, Any]:

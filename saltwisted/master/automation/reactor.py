@@ -92,6 +92,7 @@ class Reactor:
         self._claimed.drain()
         self._places.stop()
         self._telling.stop()
+        self.looking.stop()
         if self._turn is not None and self._turn.active():
             self._turn.cancel()
         self._turn = None

@@ -270,8 +270,10 @@ class MasterSchedule:
         """All that there is to read and to look at."""
         try:
             while self._began and (self._unread or self._unlooked):
-                steps = self._taking() if self._unread else self._looking()
-                async for _ in in_turns(self._ground.clock, steps):
+                if self._unread or self.book.errors:
+                    # A function of the site's may have come since: an entry is wrong without it
+                    await self._calls.learn()
+                async for _ in in_turns(self._ground.clock, self._steps()):
                     pass
         finally:
             self._busy = False
@@ -279,6 +281,11 @@ class MasterSchedule:
             waiting, self._waiting = self._waiting, []
             for each in waiting:
                 each.callback(None)
+
+    def _steps(self) -> Iterator[None]:
+        """What comes next, unless it was stopped meanwhile."""
+        if self._began:
+            yield from self._taking() if self._unread else self._looking()
 
     def _looking(self) -> Iterator[None]:
         """Start what is due; what has to be read first ends it."""

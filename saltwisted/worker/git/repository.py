@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgpack
 
+from saltwisted import advice
 from saltwisted.wire.text import is_text
 from saltwisted.worker.git import news, program
 from saltwisted.worker.git.program import GitError
@@ -619,15 +620,16 @@ def explain(text: str, reach: Mapping[str, Any]) -> str:
     line = program.said(text, reach)
     if "HOST IDENTIFICATION HAS CHANGED" in line:
         name, port = _host_of(reach)
-        known = f"'[{name}]:{port}'" if port else name
+        known = f"[{name}]:{port}" if port else name
         return (
             f"the host's key is not the one in known_hosts: somebody may intercept the connection."
-            f" If the host has a new key, remove the old one: ssh-keygen -R {known}"
+            f" {advice.of('git.key-changed', host=known)}"
         )
     if "ost key verification failed" in line or "No matching host key" in line:
         name, port = _host_of(reach)
-        scan = f"ssh-keyscan -p {port} {name}" if port else f"ssh-keyscan {name}"
-        return f"{line}; if the key is the right one, add it: {scan} >> {_home()}/.ssh/known_hosts"
+        host = ["-p", port, name] if port else [name]
+        known = f"{_home()}/.ssh/known_hosts"
+        return f"{line}; {advice.of('git.key-unknown', host=host, known=known)}"
     if "dubious ownership" in line:
         return f"{line}; the repository belongs to another user"
     return line

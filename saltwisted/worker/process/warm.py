@@ -70,6 +70,7 @@ ENTRIES = frozenset(
         "saltwisted.worker.process.targetwork:serve",
         "saltwisted.worker.process.webwork:serve",
         "saltwisted.stores.roots.filework:serve",
+        "saltwisted.tools.doctor:serve",
     }
 )
 """What a child may be asked to call."""

@@ -1,0 +1,3 @@
+"""
+What our texts recommend: the table, and each of its commands carried out.
+"""
