@@ -120,6 +120,10 @@ BOUNDS: Mapping[str, Mapping[str, float]] = {
     "domain.events": {
         "MAX_TAG": 4096,
     },
+    "domain.minionevents": {
+        "LONGEST": 200,
+        "MOST": 20,
+    },
     "domain.jid": {
         "LONGEST": 40,
     },

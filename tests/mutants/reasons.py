@@ -22,6 +22,9 @@ REASONS: Mapping[str, str] = {
     "domain.replica.words._read_facts: let not isinstance(row, list) or len(row) != 6": (
         "The fact in a row of another length is refused by its own decoder."
     ),
+    "domain.sharing.ByTurns.take: and owner is None or things is None": (
+        "Both are there or neither is: they come out of one pair."
+    ),
     "domain.replica.words._decode: let reader is None": (
         "What is no function cannot be called, and that error becomes the same refusal."
     ),
