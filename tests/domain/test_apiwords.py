@@ -67,6 +67,12 @@ class BodyTests(_Case):
         read(FORM, b"other=" + b"x" * (bodies.WORDS + 1))
         self.problem(400, "fields", read, FORM, b"a=1&" * bodies.FIELDS + b"a=1")
 
+    def test_kinds(self) -> None:
+        """A body of a kind that nobody reads is not read."""
+        self.assertEqual(read(None, b""), bodies.Body())
+        for kind in (None, "", "image/png", "application/xml; charset=utf-8", "json"):
+            self.problem(406, "not supported", read, kind, b"{}")
+
     def test_low_state(self) -> None:
         """Low state is a list of maps of text, and no long one."""
         self.assertEqual(bodies.low_state({"a": 1}), [{"a": 1}])
