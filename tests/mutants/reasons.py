@@ -25,6 +25,9 @@ REASONS: Mapping[str, str] = {
     "domain.sharing.ByTurns.take: and owner is None or things is None": (
         "Both are there or neither is: they come out of one pair."
     ),
+    "worker.called.Called._has: yes not isinstance(key, str)": (
+        "What is no text is no function of the loader either, which is asked next."
+    ),
     "domain.replica.words._decode: let reader is None": (
         "What is no function cannot be called, and that error becomes the same refusal."
     ),
