@@ -802,6 +802,27 @@ API = (
         '(exchange.headers.get("host") or "").split(":")[0]',
         "tests.web.test_bad_input.HeaderTests",
     ),
+    _row(
+        "T-CSRF-1: a page of another origin logs a browser in",
+        "web/site.py",
+        "if foreign and (by_cookie or (changes and not by_header)):",
+        "if foreign and by_cookie:",
+        "tests.web.test_csrf",
+    ),
+    _row(
+        "T-CSRF-1: a form without an origin is of nobody else",
+        "web/site.py",
+        "if origin is None and self._comes_from_elsewhere(exchange):",
+        "if False:",
+        "tests.web.test_csrf",
+    ),
+    _row(
+        "T-CSRF-1: a form that names its page is of no other one",
+        "web/site.py",
+        "return page is not None and not self._known_origin(origin_of(page), exchange)",
+        "return False",
+        "tests.web.test_csrf",
+    ),
 )
 COSTS = (
     _row(

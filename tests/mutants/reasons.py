@@ -28,6 +28,9 @@ REASONS: Mapping[str, str] = {
     "worker.called.Called._has: yes not isinstance(key, str)": (
         "What is no text is no function of the loader either, which is asked next."
     ),
+    "worker.called.Called.__reduce__: let raise TypeError": (
+        "Then it answers with nothing, which the pickler refuses as well."
+    ),
     "domain.replica.words._decode: let reader is None": (
         "What is no function cannot be called, and that error becomes the same refusal."
     ),
