@@ -106,10 +106,13 @@ class WrongTests(SynchronousTestCase):
         """T-GIT-2: options, transports that are programs, and hosts that are options are none."""
         for url in (
             "--upload-pack=touch /tmp/x", "-u", "ext::sh -c x", "ext::https://h/a", "fd::7", "a::b",
-            "ssh://-oProxyCommand=x/a", "-oProxyCommand=x:a", "ssh://u@-x/a", "git@-x:a", "ftp://h/a",
-            "relative/path", "https://", "ssh:///a", "https://h/a\nb", "git@h:a\0", "javascript:",
+            "ssh://-oProxyCommand=x/a", "-oProxyCommand=x:a", "ssh://u@-x/a", "ssh://-x@h/a",
+            "git@-x:a", "ftp://h/a", "relative/path", "https://",
+            "ssh:///a", "https://h/a\nb", "git@h:a\0", "javascript:",
         ):  # fmt: skip
-            self.assertIn("left out", self.wrong([url]), repr(url))
+            said = self.wrong([url])
+            self.assertIn("left out", said, repr(url))
+            self.assertEqual("begin with a minus" in said, url.startswith("-"), said)
 
     def test_misspelt(self) -> None:
         """A parameter that nobody knows is told with the one that was meant."""
@@ -125,6 +128,7 @@ class WrongTests(SynchronousTestCase):
             "all_saltenvs": "a b", "ssl_verify": "no", "ref_types": ["brunch"],
             "update_interval": "x",
             "refspecs": ["refs/heads/*:refs/heads/*"], "depth": -1, "proxy": "a\nb",
+            "saltenv_whitelist": 5, "saltenv_blacklist": {"a": 1},
         }.items():  # fmt: skip
             self.assertIn(name.partition("_")[0], self.wrong([{URL: [{name: value}]}]), name)
         for spec in ("--upload-pack=x:refs/tags/x", "+refs/heads/*:../x", "a b:refs/tags/c", ""):
@@ -143,6 +147,14 @@ class WrongTests(SynchronousTestCase):
         self.assertIn("insecure_auth", self.wrong([{plain: both}]))
         (remote, _), wrong = parsed([{plain: [*both, {"insecure_auth": True}]}, "/other"])
         self.assertEqual((wrong, remote.user), ([], "u"))
+        for url in ("ssh://h/a", "git@h:a"):
+            self.assertIn("privkey is not", self.wrong([{url: [{"passphrase": "geheim"}]}]))
+            keys = [{"passphrase": "geheim"}, {"privkey": "/k"}]
+            self.assertEqual(parsed([{url: keys}])[1], [])
+
+    def test_no_such_parameter(self) -> None:
+        """A remote is made of parameters that there are: another one is a mistake of ours."""
+        self.assertRaises(TypeError, GitRemote, url=URL, bsae="x")
 
     def test_verify(self) -> None:
         """T-GIT-7: who asks for signatures in a way that cannot work is served nothing unsigned."""

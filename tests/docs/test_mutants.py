@@ -87,6 +87,12 @@ class MutantTests(SynchronousTestCase):
             b"        if x or y:\n"
             b"            return False\n"
             b"        return True\n"
+            b"def whom(a) -> Judging[Grant | None]:\n"
+            b"    if a:\n"
+            b"        return None\n"
+            b"    return Standing.NEVER\n"
+            b"def other(a) -> Refusal | None:\n"
+            b"    return None\n"
         )
         self.patch(generated, "RIGHTS", {"x/y.py": ()})
         found = generated.of_source("x/y.py", source, ())
@@ -99,6 +105,8 @@ class MutantTests(SynchronousTestCase):
                 "x.y.f: let a < 1 or a > MOST": "pass",
                 "x.y.C.may: and x or y": "((x) and (y))",
                 "x.y.C.may: yes x or y": "True",
+                "x.y.whom: yes a": "Grant()",
+                "x.y.whom: yes at the end": "Standing.FREE",
             },
         )
         for each in found:

@@ -22,6 +22,7 @@ from saltwisted.domain.bearer import (
     Key,
     Terms,
     judge,
+    judge_identity,
     keys_of,
     must_fetch,
     parse,
@@ -145,6 +146,41 @@ class BearerTests(SynchronousTestCase):
             self.refused(words, {**CLAIMS, **changes})
         self.refused("verified", {**CLAIMS, "email": "a@b", "email_verified": False},
                      username_claim="email")  # fmt: skip
+
+    def test_T_EAUTH_9_identity(self) -> None:
+        """
+        T-EAUTH-9: an identity for a browser is made for this client alone, for this very login,
+        and is no token of another kind.
+        """
+        good = {**CLAIMS, "aud": "me", "nonce": "n"}
+
+        def judged(claims: Any, **header: Any) -> Holder:
+            token = parse(signed({**EC, **header}, claims, ec_key()))
+            return judge_identity(token, the_keys(), TERMS, "me", "n", NOW)
+
+        for fine in ({}, {"aud": ["me"]}, {"azp": "me"}, {"aud": ["me", "other"], "azp": "me"}):
+            self.assertEqual(judged({**good, **fine}, typ="JWT").name, "fred")
+        for changes, words in (
+            ({"aud": "salt"}, "somebody else"),
+            ({"aud": ["me", "other"]}, "several clients"),
+            ({"azp": "other"}, "several clients"),
+            ({"aud": ["me", "other"], "azp": "other"}, "several clients"),
+            ({"nonce": "m"}, "another login"),
+            ({"nonce": None}, "another login"),
+            ({"nonce": ["n"]}, "another login"),
+        ):
+            with self.assertRaisesRegex(BearerError, words):
+                judged({**good, **changes})
+        for kind in ("at+jwt", "application/at+jwt"):
+            with self.assertRaisesRegex(BearerError, "another kind"):
+                judged(good, typ=kind)
+
+    def test_T_TEXT_1_maps(self) -> None:
+        """T-TEXT-1: what is no map, or has text that is none, is no token."""
+        for part in (b"[]", b"5", b'"x"', b"null", b'{"sub": "\\ud800"}', b'{"\\udcff": 1}'):
+            for parts in ((part, b"{}"), (b"{}", part)):
+                text = ".".join(encoded(each) for each in (*parts, b"x"))
+                self.assertRaises(BearerError, parse, text)
 
     def test_skew(self) -> None:
         """Clocks may differ by the leeway, in both directions, and by no more."""

@@ -78,6 +78,7 @@ BOUNDS: Mapping[str, Mapping[str, float]] = {
         "MAX_KIND": 32,
         "MAX_NODE": 255,
         "MAX_NUMBER": 4611686018427387903,
+        "MAX_STEP": 8589934592,
     },
     "domain.replica.logins": {
         "MAX_GROUPS": 4096,
@@ -118,6 +119,10 @@ BOUNDS: Mapping[str, Mapping[str, float]] = {
     },
     "domain.events": {
         "MAX_TAG": 4096,
+    },
+    "domain.minionevents": {
+        "LONGEST": 200,
+        "MOST": 20,
     },
     "domain.jid": {
         "LONGEST": 40,

@@ -12,7 +12,14 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 import saltwisted
-from saltwisted.domain.nested import CALLERS, Unreadable, calls, nested, nested_functions
+from saltwisted.domain.nested import (
+    CALLERS,
+    FUNCTIONS,
+    Unreadable,
+    calls,
+    nested,
+    nested_functions,
+)
 
 SOURCES = Path(saltwisted.__file__).parent
 MAPS = frozenset(("__salt__", "called", "__states__", "__ret__", "functions", "modules", "salt"))
@@ -252,6 +259,10 @@ class NestedTests(SynchronousTestCase):
         for fun, arg in (
             ("test.cross_test", deep),
             ("saltutil.cmd", ["*", "x" * 256]),
+            ("saltutil.cmd", ["*", ",".join(["a.b"] * (FUNCTIONS + 1))]),
+            # What a slot calls is known, and not with which arguments
+            ("test.cross_test", ["test.ping", ["__slot__:salt:saltutil.cmd('*', 'cmd.run')"]]),
+            ("publish.publish", ["*", "test.ping", "x" * 20_000]),
             ("saltutil.cmd", ["*", "test.ping", "x=" + "y" * 20_000]),
             ("saltutil.cmd", ["*", "test.ping", [0] * 70_000]),
             ("saltutil.cmd", ["*", "test.ping", {**WORD, "ret_kwargs": {"a": 1}}]),

@@ -20,6 +20,7 @@ from saltwisted.domain.replica.entry import (
     is_number,
 )
 from saltwisted.domain.replica.fold import Fact, Folds, Registers, decode_fact, encode_fact
+from saltwisted.domain.replica.keyset import MAX_ACTS, MAX_PUB, MAX_SEEN, KeySet, finger_of
 from saltwisted.domain.replica.membership import Membership
 from saltwisted.domain.replica.minions import BANKS, Minions
 from saltwisted.domain.replica.secrets import BANNED, KINDS, MAX_VALUE, Secrets
@@ -256,3 +257,100 @@ class BodyTests(_Case):
             self.refused(Minions().apply, {**own, "h": value}, 1, Dot(STREAM, 1))
         fold.taker = lambda bank, minion, data: None
         self.refused(fold.apply, {**own, "v": 2}, 2, Dot(STREAM, 2))
+
+
+class KeyTests(_Case):
+    """Bodies of acts on minion keys, and of what is known of one."""
+
+    pub = b"a key\n"
+    good: Mapping[str, Any] = {
+        "act": "accept", "id": "web1", "fp": finger_of(pub), "pub": pub, "seen": [], "by": "b",
+    }  # fmt: skip
+    state: Mapping[str, Any] = {
+        "act": "state", "id": "web1", "fp": finger_of(pub), "pub": pub,
+        "seen": [["a", "0" * 16, 2]],
+        "open": [["a", "0" * 16, 2, "deny", 5 << 16, "a", "b"]],
+        "grants": [["accept", 5 << 16, "a", "b"]],
+    }  # fmt: skip
+
+    def bad(self, body: Any, number: int = 3) -> str:
+        """Why this is none."""
+        return self.refused(KeySet().apply, body, 5 << 16, Dot(STREAM, number))
+
+    def test_acts(self) -> None:
+        """An act has a minion, a key, and what it had seen: neither itself nor what comes later."""
+        fold = KeySet()
+        self.assertEqual(fold.apply(self.good, 5 << 16, Dot(STREAM, 3)), ("web1",))
+        many = [["a", f"{number:016x}", 1] for number in range(MAX_SEEN + 1)]
+        fold.apply({**self.good, "seen": many[1:]}, 5 << 16, Dot(STREAM, 4))
+        for name, values, why in (
+            ("id", (*but(str), "", "../x"), "key-id"),
+            ("fp", but(str), "key-id"),
+            ("fp", ("", "0" * 129, "g" * 64, "A" * 64, "a/b"), "key-finger"),
+            ("fp", ("0" * 64,), "key-finger"),
+            ("pub", (*but(bytes), b"x" * (MAX_PUB + 1)), "key-pub"),
+            ("by", but(str), "key-by"),
+            ("seen", (*but(list), tuple(many[:1]), many), "key-seen"),
+            ("act", ("x", "", 5, None), "key-act"),
+        ):
+            for value in values:
+                self.assertEqual(self.bad({**self.good, name: value}), why, (name, value))
+        for finger in ("", "0" * 129, "g" * 64, "A" * 64, "a/b"):
+            bad = {**self.good, "act": "delete", "fp": finger, "pub": b""}
+            self.assertEqual(self.bad(bad), "key-finger", "whether the key is there or not")
+        for number in (*but(), 0, -1, 1.0, True):
+            seen = [["a", "0" * 16, number]]
+            self.assertEqual(self.bad({**self.good, "seen": seen}), "key-seen")
+
+    def test_revocations(self) -> None:
+        """A revocation is an entry, and has seen what came before it."""
+        body = {**self.good, "act": "deny"}
+        self.assertEqual(self.bad(body, 0), "key-act")
+        for number, seen in ((3, 3), (3, 4)):
+            bad = {**body, "seen": [["a", "0" * 16, seen]]}
+            self.assertEqual(self.bad(bad, number), "key-seen")
+        KeySet().apply({**body, "seen": [["a", "0" * 16, 2]]}, 5 << 16, Dot(STREAM, 3))
+
+    def test_many(self) -> None:
+        """Of several acts each is one of a key, and no key has two."""
+        other = {**self.good, "id": "web2"}
+        fold = KeySet()
+        both = {"act": "many", "acts": [self.good, other]}
+        self.assertEqual(fold.apply(both, 5 << 16, Dot(STREAM, 3)), ["web1", "web2"])
+        for acts in (
+            *(
+                *but(list),
+                (self.good, other),
+                [self.good] * 2,
+                [self.good, {**other, "id": "../x"}],
+            ),
+            *([self.good, value] for value in but()),
+            *([self.good, {**other, "act": act}] for act in ("many", "state", "x", None)),
+            [{"act": "deny"}],
+            [{**self.good, "id": f"web{number}"} for number in range(MAX_ACTS + 1)],
+        ):
+            fold = KeySet()
+            self.refused(fold.apply, {"act": "many", "acts": acts}, 5 << 16, Dot(STREAM, 3))
+            self.assertEqual(fold.registers, {}, "all or none")
+
+    def test_states(self) -> None:
+        """What is known of a key names revocations that were seen, and who did what when."""
+        KeySet().apply(self.state, 0, Dot(STREAM, 0))
+        (opened,), (grant,) = self.state["open"], self.state["grants"]
+        for place, values, why in (
+            (2, (*but(), 1, 3, 2.0), "key-open"),
+            (3, ("accept", "x", None), "key-open"),
+            (4, (*but(), 1 << 64), "key-mark"),
+            (5, but(str), "key-mark"),
+            (6, but(str), "key-mark"),
+        ):
+            for value in values:
+                bad = [*opened[:place], value, *opened[place + 1 :]]
+                self.assertEqual(self.bad({**self.state, "open": [bad]}), why, (place, value))
+        for act in ("deny", "x", None):
+            bad = [act, *grant[1:]]
+            self.assertEqual(self.bad({**self.state, "grants": [bad]}), "key-grant", act)
+        for place, values in ((1, (*but(), 1 << 64)), (2, but(str)), (3, but(str))):
+            for value in values:
+                bad = [*grant[:place], value, *grant[place + 1 :]]
+                self.assertEqual(self.bad({**self.state, "grants": [bad]}), "key-mark", value)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.operations.table import Caller, Operations
@@ -54,7 +55,8 @@ class DoorTests(SynchronousTestCase):
         self.rig = Rig(
             self,
             external_auth={"file": {"^filename": users, "fred": RULES}},
-            publisher_acl={".*": [".*"]},
+            publisher_acl={"[^e].*": [".*"]},
+            publisher_acl_blacklist={"users": ["mallory"], "modules": ["disk.*"]},
         )
         for name in ("web1", "db1"):
             RigMinion(self.rig, name).accepted()
@@ -111,6 +113,53 @@ class DoorTests(SynchronousTestCase):
         self.assertEqual(self.successResultOf(answer)["return"]["args"], [1])
         refused = self.door.request("wheel", {"fun": "key.list_all"}, self.fred)
         self.assertEqual(self.refusal(refused), "TokenAuthenticationError")
+
+    def account(self, operation: str, name: str = "bob", owner: bool = False, **body: Any) -> str:
+        """What an account of the machine is told that calls an operation; C{""}: no refusal."""
+        caller = Caller(name=name, owner=owner, source="uid 1000", door="a test")
+
+        async def take(item: Any) -> None:
+            """No items come."""
+
+        found = Deferred.fromCoroutine(self.table.call(operation, body, caller, take))
+        self.rig.clock.pump([0.1] * 5)
+        failures: list[Failure] = []
+        found.addErrback(failures.append)
+        return failures[0].getErrorMessage() if failures else ""
+
+    def test_T_ACL_1_accounts(self) -> None:
+        """T-ACL-1: an account that may publish everything calls no runner and no wheel function."""
+        self.assertEqual(self.account("publish", tgt="web1", fun="cmd.run", arg=["id"]), "")
+        for operation, fun, command in (
+            ("runner", "test.arg", "salt-run"),
+            ("runner", "jobs.list_jobs", "salt-run"),
+            ("wheel", "key.list_all", "salt-key"),
+        ):
+            said = self.account(operation, fun=fun)
+            self.assertIn(f"only root and the master's own user may use {command}", said)
+            self.assertNotEqual(self.account(operation, fun=fun, user="root"), "")
+            self.assertEqual(self.account(operation, "root", True, fun=fun), "")
+
+    def test_blacklist(self) -> None:
+        """Whom the blacklist refuses is told that it is the blacklist; root is refused as well."""
+        for name, owner, fun, words in (
+            ("bob", False, "disk.usage", "blacklist does not let bob run this"),
+            ("root", True, "disk.usage", "blacklist does not let root run this"),
+            ("mallory", False, "test.ping", "blacklist does not let mallory run this"),
+            ("eve", False, "test.ping", "occurred for user eve"),
+        ):
+            self.assertIn(words, self.account("publish", name, owner, tgt="web1", fun=fun))
+        self.assertEqual(self.rig.published_jobs(), [])
+
+    def test_T_ACL_1_runners(self) -> None:
+        """T-ACL-1: a login calls what its rules name, and what is no name of a function is none."""
+        for name, fun in (("wheel", "key.delete"), ("wheel", "config.values")):
+            refused = self.door.request(name, {"fun": fun}, self.fred)
+            self.assertEqual(self.refusal(refused), "TokenAuthenticationError", fun)
+        for fun in ("test", "test.arg.x", ""):
+            for name in ("runner", "wheel"):
+                refused = self.door.request(name, {"fun": fun}, self.fred)
+                self.assertEqual(self.refusal(refused), "SaltInvocationError", (name, fun))
 
     def test_T_ACL_strangers_have_no_account(self) -> None:
         """T-ACL: who shows no login may nothing, whatever is open to accounts of the machine."""

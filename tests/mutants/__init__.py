@@ -14,9 +14,9 @@ sources of them:
     its file exactly once, and a new one.
   - C{generated.py} makes one of each refusal in the decoders and in the rules about rights. It
     reads their source: a C{raise} becomes C{pass}, C{or} becomes C{and} where a refusal is decided,
-    C{return False} becomes C{return True}, a bound becomes a thousand times as large. Their names
-    are made of the function and of the condition, not of lines, so they stay what they are when
-    something else in the file changes.
+    C{return False} and other answers that refuse become those that allow, a bound becomes a
+    thousand times as large. Their names are made of the function and of the condition, not of
+    lines, so they stay what they are when something else in the file changes.
 
 The runner (C{runner.py}) copies the tree, changes one file of the copy, runs the nearest tests in a
 process of its own, and puts the file back. A mutation is killed if a test fails, or if time is up.

@@ -7,7 +7,8 @@ names:
   - C{let}: a C{raise} becomes C{pass}. One inside C{except} only renames an error, and stays.
   - C{and}: the C{or} of a condition becomes C{and}, if the condition leads to a refusal: to a
     C{raise}, or to one of the C{return}s below.
-  - C{yes}: in modules that decide rights, C{return False} becomes C{return True}.
+  - C{yes}: in modules that decide rights, C{return False} becomes C{return True}, and so do other
+    refusals: L{OPPOSITES}, and C{None} where a function answers with something in L{OR_NONE}.
   - C{fine}: in functions that answer with the text of a fault, that text becomes empty.
   - C{bound}: a constant that is called a limit becomes a thousand times as large.
 """
@@ -47,22 +48,26 @@ DECODERS: Mapping[str, tuple[str, ...]] = {
     "domain/replica/joining.py": ("tests.domain.test_attempts",),
     "domain/replica/words.py": ("tests.domain.test_replicabodies",),
     "domain/replica/tokens.py": ("tests.domain.test_tokens",),
-    "domain/replica/entry.py": ("tests.domain.test_replicabodies",),
+    "domain/replica/entry.py": ("tests.domain.test_replicabodies", "tests.attack.test_poison"),
     "domain/replica/fold.py": ("tests.domain.test_replicabodies",),
     "domain/replica/logins.py": ("tests.laws.test_replica_logins",),
-    "domain/replica/keyset.py": ("tests.laws.test_replica_keys",),
+    "domain/replica/keyset.py": (
+        "tests.domain.test_replicabodies.KeyTests",
+        "tests.laws.test_replica_keys",
+    ),
     "domain/replica/secrets.py": ("tests.domain.test_replicabodies",),
     "domain/replica/minions.py": ("tests.domain.test_replicabodies",),
-    "domain/claims/messages.py": ("tests.domain.claims.test_voter",),
+    "domain/claims/messages.py": ("tests.domain.claims.test_voter.MessageTests",),
+    "domain/claims/etcd.py": ("tests.domain.claims.test_etcd", "tests.attack.test_text.Answers"),
     "domain/sharing.py": ("tests.domain.test_sharing",),
     "config/git.py": ("tests.config.test_git",),
     "domain/git/agreement.py": ("tests.domain.test_gitagreement",),
     "domain/bearer.py": ("tests.domain.test_bearer",),
     "domain/nested.py": ("tests.domain.test_nested",),
     "domain/operations/arguments.py": ("tests.domain.test_operations",),
-    "domain/api/bodies.py": ("tests.web.test_bad_input.BodyTests",),
-    "domain/api/lowstate.py": ("tests.web.test_api.LowStateTests", "tests.web.test_bad_input"),
-    "domain/api/signatures.py": ("tests.web.test_githook", "tests.web.test_events"),
+    "domain/api/bodies.py": ("tests.domain.test_apiwords",),
+    "domain/api/lowstate.py": ("tests.domain.test_apiwords", "tests.web.test_api.LowStateTests"),
+    "domain/api/signatures.py": ("tests.domain.test_apiwords",),
     "cluster/git/exchange.py": ("tests.cluster.test_gitexchange",),
     "tools/backup.py": (
         "tests.worker.test_backup.ForgedTests",
@@ -73,6 +78,7 @@ DECODERS: Mapping[str, tuple[str, ...]] = {
 RIGHTS: Mapping[str, tuple[str, ...]] = {
     "domain/acl.py": ("tests.domain.test_acl", "tests.domain.test_firing"),
     "domain/events.py": ("tests.domain.test_events",),
+    "domain/minionevents.py": ("tests.domain.test_minionevents",),
     "domain/firing.py": ("tests.domain.test_firing", "tests.domain.test_acl"),
     "domain/jid.py": ("tests.domain.test_jid",),
     "domain/jobids.py": ("tests.domain.test_jobids",),
@@ -80,10 +86,25 @@ RIGHTS: Mapping[str, tuple[str, ...]] = {
     "domain/eauth.py": ("tests.domain.test_eauth",),
     "domain/operations/table.py": ("tests.domain.test_operations",),
     "master/rights.py": ("tests.master.test_operations", "tests.master.test_logins"),
-    "master/permits.py": ("tests.master.test_doors", "tests.master.test_targets"),
+    "master/permits.py": ("tests.master.test_operations", "tests.master.test_doors"),
+    "wire/text.py": ("tests.attack.test_text.Packing",),
+    "worker/called.py": (
+        "tests.worker.test_loader.LoadingTests.test_T_ACL_3_no_other_way",
+        "tests.worker.test_whitelist.WhitelistTests",
+    ),
     "worker/process/ldap.py": ("tests.worker.test_ldap_alone",),
 }
 """Modules that decide who may do what: their refusals are C{False}, too."""
+OPPOSITES: Mapping[str, str] = {
+    "False": "True",
+    "Standing.NEVER": "Standing.FREE",
+    "Standing.CLOSED": "Standing.FREE",
+    "_NEVER": "None",
+    "_Reach.NOT_HERE": "_Reach.EVERYWHERE",
+}
+"""Answers of modules that decide rights: each refusal, and what allows it instead."""
+OR_NONE: Mapping[str, str] = {"Grant": "Grant()", "Selection": "Selection(minions=[])"}
+"""Of a function that answers with one of these or C{None}, C{None} refuses; what allows instead."""
 FAULTS: Mapping[str, tuple[str, ...]] = {
     "domain/git/signing.py": ("wrong_with_gpg", "wrong_with_ssh"),
     "domain/acl.py": ("command_fault",),
@@ -127,6 +148,7 @@ class _Maker(ast.NodeVisitor):
         for line in source.splitlines(keepends=True):
             self._starts.append(self._starts[-1] + len(line))
         self._within: list[str] = []
+        self._allows = ""
         self._condition = ""
         self._named: dict[str, int] = {}
         self._excepted = 0
@@ -137,9 +159,10 @@ class _Maker(ast.NodeVisitor):
         """A function, or a class."""
         self._within.append(node.name)
         kept, self._condition = self._condition, ""
+        allows, self._allows = self._allows, self._allowing(node)
         for each in node.body:
             self.visit(each)
-        self._condition = kept
+        self._condition, self._allows = kept, allows
         self._within.pop()
 
     visit_AsyncFunctionDef = visit_ClassDef = visit_FunctionDef  # type: ignore[assignment]
@@ -173,8 +196,8 @@ class _Maker(ast.NodeVisitor):
         if not self._refuses(node):
             return
         assert node.value is not None
-        if isinstance(node.value, ast.Constant) and node.value.value is False:
-            self._add("yes", self._condition or "at the end", node.value, "True")
+        if opposite := self._opposite(node.value):
+            self._add("yes", self._condition or "at the end", node.value, opposite)
         else:
             self._add("fine", self._text(node.value), node.value, '""')
 
@@ -193,13 +216,28 @@ class _Maker(ast.NodeVisitor):
         if not isinstance(node, ast.Return) or node.value is None:
             return False
         value = node.value
-        if isinstance(value, ast.Constant) and value.value is False:
-            return self._path in RIGHTS
+        if self._opposite(value):
+            return True
         names = FAULTS.get(self._path, ())
         is_text = isinstance(value, ast.JoinedStr) or (
             isinstance(value, ast.Constant) and isinstance(value.value, str) and value.value != ""
         )
         return is_text and bool({*names} & {*self._within})
+
+    def _opposite(self, value: ast.expr) -> str:
+        """What allows what this answer refuses; C{""}: it is no refusal."""
+        if self._path not in RIGHTS:
+            return ""
+        if isinstance(value, ast.Constant) and value.value is None:
+            return self._allows
+        return OPPOSITES.get(self._text(value), "")
+
+    def _allowing(self, node: ast.FunctionDef) -> str:
+        """What a function answers with if it does not refuse; C{""}: C{None} is no refusal."""
+        returns = getattr(node, "returns", None)
+        text = "" if returns is None else self._text(returns)
+        found = (OR_NONE[kind] for kind in OR_NONE if re.search(rf"\b{kind} \| None", text))
+        return next(found, "")
 
     def _weaken(self, test: ast.expr) -> None:
         for node in ast.walk(test):

@@ -22,6 +22,15 @@ REASONS: Mapping[str, str] = {
     "domain.replica.words._read_facts: let not isinstance(row, list) or len(row) != 6": (
         "The fact in a row of another length is refused by its own decoder."
     ),
+    "domain.sharing.ByTurns.take: and owner is None or things is None": (
+        "Both are there or neither is: they come out of one pair."
+    ),
+    "worker.called.Called._has: yes not isinstance(key, str)": (
+        "What is no text is no function of the loader either, which is asked next."
+    ),
+    "worker.called.Called.__reduce__: let raise TypeError": (
+        "Then it answers with nothing, which the pickler refuses as well."
+    ),
     "domain.replica.words._decode: let reader is None": (
         "What is no function cannot be called, and that error becomes the same refusal."
     ),

@@ -19,6 +19,7 @@ from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import TestCase
 
 from saltwisted.config.options import MasterConfig
+from saltwisted.domain.who import Who
 from saltwisted.errors import RemoteError
 from saltwisted.master.ground import Ground
 from saltwisted.master.runner_table import Run
@@ -192,7 +193,8 @@ class ProcessTests(TestCase):
         async def tell(item: Any) -> None:
             self.told.append(item)
 
-        self.run_ = Run(cast(Any, None), "20260101000000000001", "carol", progress, tell)
+        carol = Who("carol", "file")
+        self.run_ = Run(cast(Any, None), "20260101000000000001", carol, progress, tell)
         return await self.runners[module].FUNCTIONS[name](self.run_, *arg, **kwarg)
 
     async def refused(self, fun: str) -> str:

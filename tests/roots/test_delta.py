@@ -8,6 +8,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.roots import codec
 from saltwisted.domain.roots.delta import (
+    MOST_OPERATIONS,
+    Copy,
     apply_delta,
     literal_bytes,
     make_delta,
@@ -66,18 +68,30 @@ class DeltaTests(SynchronousTestCase):
 
     def test_bad_deltas(self) -> None:
         """Copies outside the base, wrong totals and foreign types are refused."""
-        for data in (
-            [[0, 11]],
-            [[5, 6]],
-            [[-1, 2]],
-            [b"abcd"],
-            [b"ab", "c"],
-            [[0, True]],
-            [[0, 0]],
-            "abc",
-            [[1 << 70, 3]],
+        for data, why in (
+            ([[0, 11]], "not an operation"),
+            ([[5, 6]], "not an operation"),
+            ([[-1, 2]], "not an operation"),
+            ([b"abcd"], "larger"),
+            ([b"ab", [0, 2], "c"], "larger"),
+            ([b"ab"], "smaller"),
+            ([], "smaller"),
+            ([b"abc", "c"], "not an operation"),
+            ([b"abc", [0, 3, 4]], "not an operation"),
+            ([[0, True]], "not an operation"),
+            ([b"abc", [0, 0]], "not an operation"),
+            ("abc", "not a delta"),
+            ((b"abc",), "not a delta"),
+            ([b"abc", *[b""] * (2 * MOST_OPERATIONS + 4)], "not a delta"),
+            ([[1 << 70, 3]], "not an operation"),
         ):
-            self.assertRaises(ValueError, unpack_delta, data, 3, 10)
+            self.assertRaisesRegex(ValueError, why, unpack_delta, data, 3, 10)
+
+    def test_outside(self) -> None:
+        """No copy that reaches beyond the base is made, whoever has made the operations."""
+        for start, length in ((-1, 2), (0, -1), (9, 2), (11, 0)):
+            self.assertRaises(ValueError, apply_delta, b"0123456789", [Copy(start, length)])
+        self.assertEqual(apply_delta(b"0123456789", [Copy(9, 1), Copy(10, 0)]), b"9")
 
 
 class CodecTests(SynchronousTestCase):

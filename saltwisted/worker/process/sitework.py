@@ -48,44 +48,30 @@ MOST_LEFT = 32
 WORDS = {"runners": "runner", "wheel": "wheel", "modules": "function"}
 
 
-class OwnWords:
+class Streams:
     """
-    What this process and the programs that it starts write to standard output and error.
+    Reads streams and tells what is in them, in whole lines.
 
-    A thread reads it and sends it in whole lines. A program that writes faster waits, as on a
-    terminal. A child that outlives the call has copies of all descriptors, and may write for ever:
-    neither holds up the end.
+    Whoever writes faster waits, as on a terminal. A child that outlives the call has copies of all
+    descriptors, and may write for ever: neither holds up the end.
 
-    @param tell: gets C{say} or C{complain}, and lines.
+    @param ops: descriptors that do not block, to the operation by which each one's text is told.
+    @param tell: gets such an operation, and lines.
     """
 
-    def __init__(self, tell: Callable[[str, str], None]) -> None:
+    def __init__(self, ops: Mapping[int, str], tell: Callable[[str, str], None]) -> None:
         self._tell = tell
-        self._left: dict[int, bytes] = {}
-        self._ops: dict[int, str] = {}
-        for stream, number, op in ((sys.stdout, 1, "say"), (sys.stderr, 2, "complain")):
-            ours, theirs = os.pipe2(os.O_CLOEXEC)
-            os.dup2(theirs, number, inheritable=True)
-            os.close(theirs)
-            os.set_blocking(ours, False)
-            self._ops[ours], self._left[ours] = op, b""
-            stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+        self._ops = ops
+        self._left = dict.fromkeys(ops, b"")
         self._wake, self._end = os.pipe2(os.O_CLOEXEC)
-        self._thread = threading.Thread(target=self._read, daemon=True, name="own-words")
-        self._thread.start()
 
-    def close(self) -> None:
-        """Tell what was written until now; what children write from then on is lost."""
-        for stream in (sys.stdout, sys.stderr):
-            try:
-                stream.flush()
-            except (OSError, ValueError):
-                pass  # The function has closed it.
-        # To close it would say nothing while a child has it open, too
+    def end(self) -> None:
+        """Let L{read} end: what is in the streams now is told, what comes later is lost."""
+        # To close them would say nothing while a child has them open, too
         os.write(self._end, b"\0")
-        self._thread.join()
 
-    def _read(self) -> None:
+    def read(self) -> None:
+        """Tell until the end; blocks."""
         poll = select.poll()
         for number in (*self._ops, self._wake):
             poll.register(number, select.POLLIN)
@@ -119,6 +105,38 @@ class OwnWords:
     def _say(self, number: int, text: bytes, is_line: bool = False) -> None:
         if text or is_line:
             self._tell(self._ops[number], text.decode("utf-8", "replace"))
+
+
+class OwnWords:
+    """
+    What this process and the programs that it starts write to standard output and error: a thread
+    reads it (L{Streams}).
+
+    @param tell: gets C{say} or C{complain}, and lines.
+    """
+
+    def __init__(self, tell: Callable[[str, str], None]) -> None:
+        ops: dict[int, str] = {}
+        for stream, number, op in ((sys.stdout, 1, "say"), (sys.stderr, 2, "complain")):
+            ours, theirs = os.pipe2(os.O_CLOEXEC)
+            os.dup2(theirs, number, inheritable=True)
+            os.close(theirs)
+            os.set_blocking(ours, False)
+            ops[ours] = op
+            stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+        self._streams = Streams(ops, tell)
+        self._thread = threading.Thread(target=self._streams.read, daemon=True, name="own-words")
+        self._thread.start()
+
+    def close(self) -> None:
+        """Tell what was written until now; what children write from then on is lost."""
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (OSError, ValueError):
+                pass  # The function has closed it.
+        self._streams.end()
+        self._thread.join()
 
 
 class Events:

@@ -224,6 +224,33 @@ class AnswerTests(SynchronousTestCase):
             except WireError:
                 pass
 
+    def test_odd_answers(self) -> None:
+        """T-CLAIM-1: numbers are of 64 bits, lists are lists, a revision is above 0."""
+        header = {"revision": "9", "raft_term": "2"}
+        self.assertEqual(decode_done({"header": header, "responses": None}).found, ())
+        for number in (str(1 << 64), str(-(1 << 63) - 1), 1 << 64, "9" * 100, "x", [1], True):
+            bad = {"header": {**header, "revision": number}}
+            self.assertRaises(WireError, decode_done, bad)
+            bad = {"header": {**header, "raft_term": number}}
+            self.assertRaises(WireError, decode_done, bad)
+        for revision in (None, 0, "0", "-1", ""):
+            self.assertRaises(WireError, decode_done, {"header": {**header, "revision": revision}})
+        for rows in ("x", {}, {"a": 1}, 5, (), ""):
+            bad = {"header": header, "responses": rows}
+            self.assertRaises(WireError, decode_done, bad)
+            bad = {"header": header, "responses": [{"response_range": {"kvs": rows}}]}
+            self.assertRaises(WireError, decode_done, bad)
+        for count in (0, 1, 3, 5, 7):
+            nothing: Any = [{"response_range": {}}] * count
+            done = decode_done({"header": header, "responses": nothing})
+            self.assertRaises(WireError, state_of, Names("p"), done)
+
+    def test_tokens(self) -> None:
+        """A token is what a header can carry."""
+        self.assertEqual(decode_token({"token": "a.b"}), "a.b")
+        for token in (None, "", 5, ["a"], "a\nb", "a\r", "\u00fc", "\x7f"):
+            self.assertRaises(WireError, decode_token, {"token": token})
+
     def test_lease(self) -> None:
         """A lease that is shorter than was asked for is no lease; one that is gone lasts 0 s."""
         header = {"raft_term": "2"}

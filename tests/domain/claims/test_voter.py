@@ -20,6 +20,10 @@ from saltwisted.domain.claims.messages import (
     GRANTED,
     HELD,
     LOW,
+    MAX_ASKED,
+    MAX_KEY,
+    MAX_PLAN,
+    MAX_TEXT,
     NO,
     RENEW,
     WANT,
@@ -49,6 +53,7 @@ from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 ABC = found(Seat(name, name) for name in "abc")
 SETTLE = settle_seconds(30.0)
+TEXTS = ("act", "key", "what", "event", "result", "came")
 OUT = TERM * (1 + MARGIN)
 """Seconds after which a voter gives a key up."""
 
@@ -454,3 +459,34 @@ class MessageTests(SynchronousTestCase):
             self.assertRaises(WireError, decode_questions, body)
             body = encode_replies(None, "c", (), False, said)
             self.assertRaises(WireError, decode_replies, body)
+
+    def test_questions(self) -> None:
+        """Each field of a question alone: of its type, and no longer than it may be."""
+        good = Question(act=WANT, key="k", term=1, holder="a#1")
+        whole = unpack_bin(encode_questions(ABC, "a#1", [good]))
+        for name, value in (
+            ("h", 5), ("h", None), ("h", b"a#1"), ("h", "a" * (MAX_KEY + 1)), ("q", None), ("q", 5),
+            ("q", [whole["q"][0]] * (MAX_ASKED + 1)),
+        ):  # fmt: skip
+            self.assertRaises(WireError, decode_questions, pack_bin({**whole, name: value}))
+        for changes in (
+            *({name: value} for name in TEXTS for value in (5, None, b"x", "x" * (MAX_TEXT + 1))),
+            *({"term": value} for value in (None, "1", 1.0, True)),
+            *({"plan": value} for value in ("x", 5, [b"x"])),
+        ):
+            bad = encode_questions(ABC, "a#1", [evolve(good, **changes)])
+            self.assertRaises(WireError, decode_questions, bad)
+        plan = evolve(good, plan=b"x" * MAX_PLAN)
+        decode_questions(encode_questions(ABC, "a" * MAX_KEY, [plan] + [good] * (MAX_ASKED - 1)))
+
+    def test_replies(self) -> None:
+        """Terms of a reply are numbers, a plan is bytes."""
+        good = Reply(said=GRANTED, term=3, plan=b"P", accepted=2)
+        for name, values in (
+            ("term", (None, "3", 3.0, True)),
+            ("accepted", (None, "3", 3.0, True)),
+            ("plan", ("P", 5, [b"P"])),
+        ):
+            for value in values:
+                bad = encode_replies(None, "c", [evolve(good, **{name: value})])
+                self.assertRaises(WireError, decode_replies, bad)
