@@ -16,6 +16,8 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 from saltwisted.compat import exceptions
+from saltwisted.domain.arguments import in_one_list
+from saltwisted.domain.jid import is_jid
 from saltwisted.errors import RemoteError, TransportClosed
 from saltwisted.worker.control import ControlClient
 from saltwisted.worker.exceptions import SaltClientError
@@ -59,9 +61,8 @@ def connected(opts: Mapping[str, Any]) -> ControlClient:
 def arguments(arg: Any, kwarg: Any) -> list[Any]:
     """What a function is called with, in one list."""
     found = [arg] if isinstance(arg, str) or not isinstance(arg, Iterable) else list(arg)
-    if kwarg:
-        found.append({"__kwarg__": True, **kwarg})
-    return found
+    texts = [str(each) if type(each) is int and is_jid(str(each)) else each for each in found]
+    return in_one_list(texts, kwarg or {})
 
 
 class LocalClient:
