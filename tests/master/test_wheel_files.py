@@ -42,6 +42,12 @@ class WheelTestCase(SynchronousTestCase):
         found = self.successResultOf(Deferred.fromCoroutine(call))
         return found["return"], found["success"]
 
+    def runner(self, fun: str, *arg: Any) -> tuple[Any, bool]:
+        """What a runner returned, and whether it went well."""
+        run = self.rig.ctx.runner(fun, list(arg), {}, local("root"))
+        found = self.successResultOf(Deferred.fromCoroutine(run))
+        return found["return"], found["success"]
+
 
 class RootsTests(WheelTestCase):
     """C{file_roots} and C{pillar_roots}."""
@@ -238,6 +244,60 @@ class KeyTests(WheelTestCase):
         self.assertTrue(signing.verify(signed, base64.b64decode(made)))
 
 
+class AcceptTests(WheelTestCase):
+    """C{key.accept}."""
+
+    def test_nobody(self) -> None:
+        """A name that nobody has is a failure; one that is accepted already is none."""
+        pem = self.call("key.gen")[0]["pub"].encode()
+        self.rig.keys.put("pending", "web1", pem)
+        self.rig.keys.put("rejected", "web2", pem)
+        self.assertEqual(self.call("key.accept", "web9"), ({}, False))
+        self.assertEqual(self.call("key.accept", "web1"), ({"minions": ["web1"]}, True))
+        self.assertEqual(self.call("key.accept", match="web1"), ({"minions": ["web1"]}, True))
+        self.assertEqual(self.call("key.accept", "web2"), ({"minions_rejected": ["web2"]}, False))
+        self.assertIs(self.call("key.accept", "web2", include_rejected=True)[1], True)
+
+
+class JobsTests(WheelTestCase):
+    """The runner C{jobs}, as it judges."""
+
+    def test_exit_success(self) -> None:
+        """Whoever has a return code that is not 0 has not succeeded, whatever was returned."""
+        jid = "20260131040506123456"
+        self.rig.jobs.save_job(jid, {"fun": "state.apply", "tgt": "*"}, list("abcdef"))
+        for minion, value, code in (
+            ("a", {"x": {"result": False}}, 2),
+            ("b", True, 0),
+            ("c", "", 0),
+            ("d", {"test.ping": True, "x.y": "text"}, {"test.ping": 0, "x.y": 1}),
+            ("e", [True, 5], [0, 0]),
+        ):
+            self.rig.jobs.save_return({"id": minion, "jid": jid, "return": value, "retcode": code})
+        found, success = self.runner("jobs.exit_success", jid)
+        self.assertTrue(success)
+        self.assertEqual(
+            found, {"a": False, "b": True, "c": False, "d": False, "e": True, "f": False}
+        )
+
+    def test_unknown(self) -> None:
+        """A jid of which nothing is known is a failure, in each function that shows one job."""
+        jid = "20260131040506123456"
+        for fun in ("lookup_jid", "list_job", "print_job", "exit_success"):
+            self.assertIs(self.runner(f"jobs.{fun}", "20260131040506999999")[1], False, fun)
+        self.rig.jobs.save_job(jid, {"fun": "test.ping", "tgt": "*"}, ["a"])
+        for fun in ("lookup_jid", "list_job", "print_job", "exit_success"):
+            self.assertIs(self.runner(f"jobs.{fun}", jid)[1], True, fun)
+
+    def test_mine_of_no_kind(self) -> None:
+        """A kind of target that does not exist is named, and is no empty answer."""
+        self.assertEqual(self.runner("mine.get", "*", "x.y"), ({}, True))
+        self.assertEqual(
+            self.runner("mine.get", "*", "x.y", "horoscope"),
+            ("There is no kind of target 'horoscope'", False),
+        )
+
+
 class RunnerTests(WheelTestCase):
     """The runner C{sdb}."""
 
@@ -264,12 +324,6 @@ class RunnerTests(WheelTestCase):
             self.assertEqual((found["return"], found["success"]), ("value", True))
             self.assertEqual(asked.pop(), [fun, *arg])
         self.assertIs(self.runner("sdb.get", "sdb://a/b")[1], False)
-
-    def runner(self, fun: str, *arg: Any) -> tuple[Any, bool]:
-        """What a runner returned, and whether it went well."""
-        run = self.rig.ctx.runner(fun, list(arg), {}, local("root"))
-        found = self.successResultOf(Deferred.fromCoroutine(run))
-        return found["return"], found["success"]
 
 
 class ErrorTests(WheelTestCase):

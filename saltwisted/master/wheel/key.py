@@ -175,11 +175,17 @@ async def _outcome(call: Call, keys: dict[str, list[str]]) -> dict[str, list[str
 async def accept(
     call: Call, match: Any, include_rejected: bool = False, include_denied: bool = False
 ) -> dict[str, list[str]]:
-    """Accept pending keys (and rejected or denied ones, if included)."""
+    """
+    Accept pending keys (and rejected or denied ones, if included).
+
+    It is a failure if no key that is meant is accepted then.
+    """
     sources = _sources(
         "minions_pre", minions_rejected=include_rejected, minions_denied=include_denied
     )
-    return await _select_and_change(call, match, sources, "accepted")
+    found = await _select_and_change(call, match, sources, "accepted")
+    call.judge(bool(found.get(GROUP["accepted"])))
+    return found
 
 
 async def accept_dict(
