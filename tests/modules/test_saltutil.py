@@ -111,6 +111,7 @@ class Jobs(SynchronousTestCase):
 
         self.assertEqual(answer, f"Signal 9 sent to job {JID} at pid {process.pid}")
         self.assertEqual(process.wait(), -signal.SIGKILL)
+        self.assertTrue(jobfiles.signalled(jobfiles.proc_path(self.cache, JID)))
         # The descriptor becomes readable when the process has ended.
         self.assertEqual(select.select([watch], [], [], 10)[0], [watch])
 
