@@ -316,7 +316,7 @@ class RecoveryTests(Case):
         otherwise does not.
         """
         self.start()
-        said = []
+        said: list[bool] = []
         for way in ("otherwise", "module", "daemon"):
             jid = f"2026013104050612345{len(said)}"
             child = self.take(jid=jid)
