@@ -114,6 +114,12 @@ KINDS: Mapping[str, Kind] = {
         judged="tests.interop.chroot",
         is_root=True,
     ),
+    "arguments": Kind(
+        case="an entry in FORMS of tests/master/record_arguments.py",
+        command="STOCK tests/master/record_arguments.py",
+        into="tests/master/arguments.json",
+        judged="tests.master.test_arguments",
+    ),
     "output": Kind(
         case="an entry in tests/cli/record.py: values and outputters",
         command="STOCK tests/cli/record.py",

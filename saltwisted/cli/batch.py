@@ -22,6 +22,8 @@ from saltwisted.domain.batches import batch_size
 from saltwisted.worker.control import ControlClient
 
 NOBODY = "No minions matched the target."
+NO_MINION = 2
+"""The exit status then."""
 
 
 class Plan:
@@ -104,26 +106,35 @@ def run_batch(command: Publishing) -> int:
     if quiet and not chosen.batch:
         opts["batch"] = "100%"
     collected: dict[str, Any] = {}
+    batch = _Batch(command, opts["batch"], quiet)
     highest = 0
-    for found, retcode in _Batch(command, opts["batch"], quiet).run():
+    for found, retcode in batch.run():
         collected.update(found)
         highest = max(highest, retcode)
-    return command.show(collected, "") if quiet else highest
+    shown = command.show(collected, "") if quiet else 0
+    return max(shown, highest, batch.status)
 
 
 class _Batch:
-    """One batch on its way."""
+    """
+    One batch on its way.
+
+    @ivar status: the exit status for those who gave no return, as without a batch: 2 if there is
+        nobody, 1 if somebody does not answer.
+    """
 
     def __init__(self, command: Publishing, size: Any, quiet: bool) -> None:
         self.command = command
         self.opts = command.opts
         self.size = size
         self.quiet = quiet
+        self.status = 0
         self.publication = command.publication()
 
     def run(self) -> Iterator[tuple[dict[str, Any], int]]:
         """Yield each return as C{{id: value}} and its return code, after printing it."""
         up, down = self._ping()
+        self.status = 1 if down else 0 if up else NO_MINION
         if not up:
             if not self.quiet:
                 _tell_nobody(down)
@@ -138,7 +149,7 @@ class _Batch:
         up, down = self._ping()
         if not up:
             _tell_nobody(down)
-            return 0
+            return 1 if down else NO_MINION
         plan = self._plan(up)
         _tell_down(down)
         self.command.client.close()
@@ -237,6 +248,7 @@ class _Batch:
         if "error" in message:
             console.log("error", str(message["error"].get("message", "")))
         for name in waiting:
+            self.status = 1
             plan.finish(name, 0, now)
         return [(name, None, 0) for name in sorted(waiting)]
 

@@ -187,8 +187,10 @@ class SaltRun:
             console.write_error(f"The runner {self.fun} is not part of saltwisted.\n")
             return 1
         if value == f"'{self.fun}' is not available.":
-            self._display(self._docs(f"{self.fun}*") or value, "nested")
-            return 0
+            docs = self._docs(f"{self.fun}*")
+            self._display(docs or value, "nested")
+            # Whoever names a module wants to read of it; a function that is not there is an error
+            return 0 if docs else 1
         if answer.get("jid"):
             console.log("info", f"Runner completed: {answer['jid']}")
         outputter = answer.get("outputter")

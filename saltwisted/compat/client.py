@@ -16,9 +16,12 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 from saltwisted.compat import exceptions
+from saltwisted.domain.arguments import in_one_list
+from saltwisted.domain.batches import batch_size
+from saltwisted.domain.jid import is_jid
 from saltwisted.errors import RemoteError, TransportClosed
 from saltwisted.worker.control import ControlClient
-from saltwisted.worker.exceptions import SaltClientError
+from saltwisted.worker.exceptions import SaltClientError, SaltInvocationError
 
 MASTER = "/etc/salt/master"
 _SILENT = (
@@ -26,6 +29,7 @@ _SILENT = (
     " remaining minions will return upon completion. To look up the return data for this job"
     " later, run the following command:\n\nsalt-run jobs.lookup_jid {}"
 )
+_PROOF = ("eauth", "username", "password", "token")
 _PAUSE = 0.2
 """Seconds between two looks at a job that somebody else has published."""
 
@@ -59,9 +63,8 @@ def connected(opts: Mapping[str, Any]) -> ControlClient:
 def arguments(arg: Any, kwarg: Any) -> list[Any]:
     """What a function is called with, in one list."""
     found = [arg] if isinstance(arg, str) or not isinstance(arg, Iterable) else list(arg)
-    if kwarg:
-        found.append({"__kwarg__": True, **kwarg})
-    return found
+    texts = [str(each) if type(each) is int and is_jid(str(each)) else each for each in found]
+    return in_one_list(texts, kwarg or {})
 
 
 class LocalClient:
@@ -173,7 +176,8 @@ class LocalClient:
             self._load(tgt, fun, arg, tgt_type, ret, "", kwarg, kwargs), timeout
         )
 
-    def _answers(self, load: Mapping[str, Any], timeout: float | None) -> Iterator[dict[str, Any]]:
+    def _answers(self, load: dict[str, Any], timeout: float | None) -> Iterator[dict[str, Any]]:
+        """Publish, and give the answers; C{load} has the job's id then."""
         waits = {
             "timeout": timeout or self.opts["timeout"],
             "gather_job_timeout": self.opts["gather_job_timeout"],
@@ -186,7 +190,7 @@ class LocalClient:
                     yield {item["id"]: _full(item["data"])}
                 elif item["kind"] == "published":
                     unknown = sorted(item.get("missing") or ())
-                    job = item["jid"]
+                    load["jid"] = job = item["jid"]
         for name in unknown:
             yield {name: {"out": "no_return", "ret": _SILENT.format(job)}}
 
@@ -250,7 +254,12 @@ class LocalClient:
         full_return: bool = False,
         **kwargs: Any,
     ) -> Any:
-        """As L{cmd}, for a few minions, chosen by chance among those that have the function."""
+        """
+        As L{cmd}, for a few minions, chosen by chance among those that have the function.
+
+        @param subset: how many; C{sub}, its older name, counts more.
+        """
+        subset = kwargs.pop("sub", subset)
         having = [
             name
             for name, functions in self.cmd(tgt, "sys.list_functions", tgt_type=tgt_type).items()
@@ -261,6 +270,118 @@ class LocalClient:
         if cli:
             return self.cmd_iter(chosen, fun, arg, None, "list", ret, kwarg, **kwargs)
         return self.cmd(chosen, fun, arg, None, "list", ret, "", full_return, kwarg=kwarg, **kwargs)
+
+    def cmd_batch(
+        self,
+        tgt: Any,
+        fun: Any,
+        arg: Any = (),
+        tgt_type: str = "glob",
+        ret: str = "",
+        kwarg: Any = None,
+        batch: Any = "10%",
+        **kwargs: Any,
+    ) -> Iterator[dict[str, Any]]:
+        """
+        As L{cmd}, for so many minions at a time that answer to C{test.ping}, under one job id:
+        C{{id: value}} for each as it comes, and C{{id: {}}} for one that does not return.
+
+        @param batch: a number, or a share in percent. C{failhard}: begin no further part after a
+            failure; C{batch_wait}: seconds between two parts; C{raw}: with the return codes.
+        @raises SaltInvocationError: C{batch} is none.
+        """
+        hard = kwargs.pop("failhard", self.opts.get("failhard", False))
+        wait, raw = float(kwargs.pop("batch_wait", 0) or 0), kwargs.pop("raw", False)
+        timeout = kwargs.pop("timeout", None)
+        proof = {key: kwargs[key] for key in _PROOF if key in kwargs}
+        there = list(self.cmd(tgt, "test.ping", (), timeout, tgt_type, **proof))
+        try:
+            size = batch_size(batch, len(there))
+        except ValueError as error:
+            raise SaltInvocationError(f"Invalid batch size: {error}") from error
+        load = self._load(there, fun, arg, "list", ret, "", kwarg, kwargs)
+        for first in range(0, len(there), max(1, size)):
+            if first and wait:
+                time.sleep(wait)
+            silent = dict.fromkeys(there[first : first + max(1, size)])
+            load["tgt"], failed = list(silent), False
+            for answer in self._answers(load, timeout):
+                for name, item in answer.items():
+                    silent.pop(name, None)
+                    failed = failed or bool(item.get("retcode", 1))
+                    yield {name: item if raw else item["ret"]}
+            for name in silent:
+                yield {name: {}}
+            if hard and (failed or silent):
+                return
+
+    def pub(
+        self,
+        tgt: Any,
+        fun: Any,
+        arg: Any = (),
+        tgt_type: str = "glob",
+        ret: str = "",
+        jid: str = "",
+        timeout: float | None = None,
+        listen: bool = False,
+        **kwargs: Any,
+    ) -> dict[str, Any]:
+        """
+        As L{run_job}, with an empty list when the target means nobody.
+
+        @return: C{{"jid": ..., "minions": [...]}}.
+        """
+        job = self.run_job(tgt, fun, arg, tgt_type, ret, timeout, jid, None, listen, **kwargs)
+        return job or {"jid": "", "minions": []}
+
+    def get_returns(
+        self, jid: str, minions: Iterable[str], timeout: float | None = None
+    ) -> dict[str, Any]:
+        """What these minions have returned for a job within C{timeout} seconds: ids to values."""
+        waiting = set(minions)
+        end = time.monotonic() + float(timeout or self.opts["timeout"])
+        while True:
+            found = self.get_cache_returns(jid)
+            if waiting <= found.keys() or time.monotonic() >= end:
+                return {name: item["ret"] for name, item in found.items()}
+            time.sleep(_PAUSE)
+
+    def get_cli_event_returns(
+        self,
+        jid: str,
+        minions: Iterable[str],
+        timeout: float | None = None,
+        tgt: Any = "*",
+        tgt_type: str = "glob",
+        verbose: bool = False,
+        progress: bool = False,
+        show_timeout: bool = False,
+        show_jid: bool = False,
+        **kwargs: Any,
+    ) -> Iterator[dict[str, Any]]:
+        """
+        As L{get_cli_returns}, and a text for each minion that did not return.
+
+        @param verbose: print the job's id; likewise C{show_jid}.
+        @param progress: before each return, how many there are of how many.
+        """
+        waiting = dict.fromkeys(minions)
+        expected = len(waiting)
+        if verbose:
+            text = f"Executing job with jid {jid}"
+            print(f"{text}\n{'-' * len(text)}\n")  # noqa: T201
+        elif show_jid:
+            print(f"jid: {jid}")  # noqa: T201
+        returned = self.get_cli_returns(jid, list(waiting), timeout)
+        for count, answer in enumerate(returned, 1):
+            if progress:
+                yield {"minion_count": expected, "return_count": count}
+            for name in answer:
+                waiting.pop(name, None)
+            yield answer
+        for name in waiting:
+            yield {name: {"out": "no_return", "ret": _SILENT.format(jid), "retcode": 1}}
 
     def get_cli_returns(
         self,

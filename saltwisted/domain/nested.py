@@ -16,14 +16,12 @@ from typing import Any, NamedTuple, TypeAlias
 
 from attrs import define, field
 
-from saltwisted.domain.arguments import SLOT, keyword_of, split_words, yamlify
+from saltwisted.domain.arguments import SLOT, TEXT, keyword_of, split_words, yamlify
 from saltwisted.errors import SaltwistedError
 from saltwisted.wire.decoding import at_once
 
 DEPTH = 8
 """Calls within calls that are followed."""
-TEXT = 16_384
-"""Characters of C{name=value} that are read as YAML, of one call with all that it leads to."""
 ITEMS = 65_536
 """Values in arguments that are looked at, again for each call that they lead to."""
 STEP = 4096

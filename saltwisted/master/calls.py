@@ -427,7 +427,7 @@ def _as_it_is(value: Any) -> Any:
 
 def _is_success(first: Any, value: Any) -> bool:
     """As stock judges it: a map with C{data} holds results of states."""
-    if isinstance(first, runners.Run) and first.failed:
+    if first.failed:
         return False
     return succeeded(value["data"]) if isinstance(value, dict) and "data" in value else True
 

@@ -304,8 +304,8 @@ class SiteFunctions(Mapping[str, IFunctionModule]):
             )
         if "error" in answer:
             raise RemoteError("SaltRunnerError", str(answer["error"]))
-        if run is not None and answer.get("retcode"):
-            run.judge(False)
+        if answer.get("retcode"):
+            call.judge(False)
         return answer["value"]
 
     def _surroundings(self, call: Any, tag: str) -> dict[str, Any]:

@@ -7,26 +7,32 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from attrs import frozen
+from attrs import define
 
 from saltwisted.master.context import Context
 from saltwisted.master.function_table import imported
 from saltwisted.parts import IFunctionModule
 
-MODULES = ("config", "key", "minions")
+MODULES = ("config", "error", "file_roots", "key", "minions", "pillar_roots")
 
 
-@frozen
+@define
 class Call:
     """
     One call of a wheel function.
 
     @ivar actor: who asked, in words for people.
+    @ivar failed: set by L{judge}.
     """
 
     ctx: Context
     actor: str
     jid: str = ""
+    failed: bool = False
+
+    def judge(self, succeeded: bool) -> None:
+        """Say whether the value is that of something which went well."""
+        self.failed = not succeeded
 
 
 Wheel = Callable[..., Awaitable[Any]]

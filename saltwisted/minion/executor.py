@@ -100,6 +100,7 @@ class Running:
     @ivar child: its process, once it has one.
     @ivar returned: whether its return has arrived.
     @ivar site: the last site file that it executed, as far as it has reported.
+    @ivar killed: whether somebody had a signal sent to it.
     @ivar ended: fires once, with how the process ended.
     """
 
@@ -108,6 +109,7 @@ class Running:
     child: Child | None = None
     returned: bool = False
     site: str = ""
+    killed: bool = False
     ended: Deferred[Any] = field(factory=Deferred)
 
     @property
@@ -237,6 +239,7 @@ class Executor:
             self._queue.remove(running)
             running.ended.callback("was taken out of the queue")
         else:
+            running.killed = True
             running.child.kill(number, True)
         return True
 

@@ -23,6 +23,8 @@ from saltwisted.minion import mine
 from saltwisted.minion.executor import Executor, Order, Running
 from saltwisted.minion.returns import Returns
 from saltwisted.worker.jobfiles import (
+    ON_PURPOSE,
+    SIGNALLED,
     Outbox,
     OutboxReturn,
     failed,
@@ -32,6 +34,7 @@ from saltwisted.worker.jobfiles import (
     read_kept,
     read_procs,
     remove_quietly,
+    signalled,
     valid_jid,
 )
 
@@ -232,15 +235,17 @@ class Jobs(Service):
 
     def _fail(self, running: Running, text: str) -> None:
         order = running.order
-        _ = Deferred.fromCoroutine(self._failed(order, text)).addErrback(
+        _ = Deferred.fromCoroutine(self._failed(order, text, running.killed)).addErrback(
             lambda failure: self.log.failure("job {jid}", failure=failure, jid=order.jid)
         )
 
-    async def _failed(self, order: Order, text: str) -> None:
-        await self._run(remove_quietly, proc_path(self._cachedir, order.jid))
+    async def _failed(self, order: Order, text: str, killed: bool) -> None:
+        path = proc_path(self._cachedir, order.jid)
+        killed = await self._run(signalled, path) or killed
+        await self._run(remove_quietly, path)
         if order.private or order.return_jid == "":
             return
-        ret = failed(order.job, text)
+        ret = failed(order.job, text + (ON_PURPOSE if killed else ""))
         if order.return_jid is not None:
             ret["jid"] = order.return_jid
         names = await self._run(self._outbox.names)
@@ -253,8 +258,10 @@ class Jobs(Service):
 
     def _lost(self, path: str, job: Mapping[str, Any]) -> None:
         """A process file whose process is gone, and no return."""
-        known = {key: value for key, value in job.items() if key != "pid"}
+        known = {key: value for key, value in job.items() if key not in ("pid", SIGNALLED)}
         text = f"The process of the job (pid {job['pid']}) ended without a return"
+        if SIGNALLED in job:
+            text += ON_PURPOSE
         self.log.warn("job {jid} of an earlier daemon is lost", jid=str(job.get("jid"))[:200])
 
         async def tell() -> None:

@@ -19,6 +19,9 @@ log = logging.getLogger(__name__)
 __opts__: Any
 
 
+_ENDS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL, signal.SIGTERM)
+
+
 def running() -> list[dict[str, Any]]:
     """
     The jobs that run now, but for the one that asks.
@@ -109,12 +112,16 @@ def signal_job(jid: Any, sig: Any) -> str:
 
         salt '*' saltutil.signal_job <job id> 15
     """
+    from saltwisted.worker import jobfiles
+
     wanted, number = str(jid), int(sig)
     for data in running():
         if data.get("jid") != wanted:
             continue
         pid = data["pid"]
         try:
+            if number in _ENDS:
+                jobfiles.note_signal(__opts__["cachedir"], data, number)
             for child in _process.descendants(pid):
                 try:
                     os.kill(child, number)

@@ -8,8 +8,10 @@ import os
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any
 
+from saltwisted.domain.arguments import in_one_list, read_input
 from saltwisted.errors import RemoteError, TransportClosed
 from saltwisted.modules import _data
 from saltwisted.worker.exceptions import CommandExecutionError, SaltInvocationError
@@ -94,7 +96,7 @@ def cmd_iter(
         "tgt": tgt,
         "tgt_type": tgt_type,
         "fun": fun,
-        "arg": [*arg, *([{"__kwarg__": True, **words}] if words else [])],
+        "arg": in_one_list(arg, words),
         "ret": ret,
     }
     load["kwargs"] = {k: kwargs[k] for k in ("ret_config", "ret_kwargs") if kwargs.get(k)}
@@ -235,10 +237,10 @@ def runner(
     """
     orchestration = kwargs.pop("__orchestration_jid__", None)
     saltenv = kwargs.pop("__env__", saltenv)
-    words = {**(kwarg or {}), **_data.clean_kwargs(**kwargs)}
+    given, words = _read(arg, {**_keywords(kwarg), **_data.clean_kwargs(**kwargs)})
     if name in _ORCHESTRATIONS and orchestration:
         words["orchestration_jid"] = orchestration
-    told = {"fun": name, "arg": list(arg or ()), "kwarg": words}
+    told = {"fun": name, "arg": given, "kwarg": words}
     if _orchestration() is not None:
         told["saltenv"] = str(saltenv)
     _tell_arguments(
@@ -259,9 +261,38 @@ def wheel(name: str, *args: Any, **kwargs: Any) -> Any:
         salt my-local-minion saltutil.wheel minions.connected
     """
     orchestration = kwargs.pop("__orchestration_jid__", None)
-    words = _data.clean_kwargs(**kwargs)
+    words = {key: value for key, value in kwargs.items() if not key.startswith("__")}
+    given, named = _read(args, words)
     _tell_arguments(orchestration, {"type": "wheel", "name": name, "args": words})
     with _refusals(), _master_control() as master:
-        answer = master.call("wheel", fun=name, arg=list(args), kwarg=words)
-    data = {"fun": f"wheel.{name}", "fun_args": list(args), **answer}
-    return {"tag": data.pop("tag", ""), "data": data}
+        answer = master.call("wheel", fun=name, arg=given, kwarg=named)
+    shown = [*given, *([named] if named else [])]
+    told = {"fun": f"wheel.{name}", "fun_args": shown, "_stamp": _stamp(), **answer}
+    # The keys of stock's, which are those of the event that tells of the call
+    return {key: value for key, value in told.items() if key not in ("tag", "retcode")}
+
+
+def _stamp() -> str:
+    return datetime.now(UTC).replace(tzinfo=None).isoformat()
+
+
+def _keywords(kwarg: Any) -> dict[str, Any]:
+    """
+    What is handed over as C{kwarg}.
+
+    @raises SaltInvocationError: it is no map.
+    """
+    if kwarg is not None and not isinstance(kwarg, dict):
+        raise SaltInvocationError("kwarg must be formatted as a dictionary")
+    return dict(kwarg or {})
+
+
+def _read(arg: Any, named: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """
+    Positional and keyword arguments for a function of the master, as a command line has them.
+
+    @raises SaltInvocationError: C{arg} is no list.
+    """
+    if arg is not None and not isinstance(arg, (list, tuple)):
+        raise SaltInvocationError("arg must be formatted as a list/tuple")
+    return read_input(arg or (), named, __opts__.get("no_parse") or ())

@@ -10,6 +10,7 @@ import logging
 import traceback
 from typing import Any
 
+from saltwisted.domain.targeting.matchers import is_kind
 from saltwisted.modules import _data
 from saltwisted.worker.called import called
 from saltwisted.worker.exceptions import SaltClientError, SaltInvocationError, SaltReqTimeoutError
@@ -185,6 +186,8 @@ def get(tgt: Any, fun: Any, tgt_type: str = "glob", exclude_minion: bool = False
         salt '*' mine.get 'os:Fedora' network.interfaces grain
         salt '*' mine.get 'G@os:Fedora and S@192.168.5.0/24' network.ipaddrs compound
     """
+    if not is_kind(tgt_type):
+        raise SaltInvocationError(f"There is no kind of target {str(tgt_type)[:100]!r}")
     if not _local():
         found = __master__.request(
             {"cmd": "_mine_get", "id": __opts__["id"], "tgt": tgt, "fun": fun, "tgt_type": tgt_type}

@@ -370,8 +370,7 @@ def wheel(name: str, **kwargs: Any) -> dict[str, Any]:
         made["comment"] = f"Wheel function '{name}' would be executed."
         return made
     out = __salt__["saltutil.wheel"](name, __orchestration_jid__=_jid(), __env__=__env__, **kwargs)
-    # The answer is as an event: what came of it is in its data.
-    return _told(name, "Wheel", out.get("data", out))
+    return _told(name, "Wheel", out)
 
 
 def parallel_runners(name: str, runners: Any, **kwargs: Any) -> dict[str, Any]:

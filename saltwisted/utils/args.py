@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from typing import Any
 
 from saltwisted.domain import arguments
@@ -52,7 +52,7 @@ def condition_input(args: Iterable[Any], kwargs: Any) -> list[Any]:
 
 
 def parse_input(
-    args: Iterable[Any], condition: bool = True, no_parse: Container[str] | None = None
+    args: Iterable[Any], condition: bool = True, no_parse: Collection[str] | None = None
 ) -> Any:
     """
     The arguments of a command line: C{name=value} is a keyword, values are YAML.
@@ -60,17 +60,9 @@ def parse_input(
     @param condition: as a job carries them; else positional ones and keywords.
     @param no_parse: keywords whose values stay texts.
     """
-    positional: list[Any] = []
-    keywords: dict[str, Any] = {}
-    for arg in args:
-        word = arguments.keyword_of(arg)
-        if word is not None:
-            name, text = word
-            keywords[name] = text if name in (no_parse or ()) else yamlify_arg(text)
-        elif isinstance(arg, dict) and arg.pop("__kwarg__", False) is True:
-            keywords.update(arg)
-        else:
-            positional.append(yamlify_arg(arg))
+    positional, keywords = arguments.read_input(
+        args, no_parse=no_parse or (), jids_are_text=condition
+    )
     return condition_input(positional, keywords) if condition else (positional, keywords)
 
 

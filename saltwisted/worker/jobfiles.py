@@ -79,6 +79,11 @@ def write_whole(path: str, data: bytes, sync: bool) -> None:
             os.close(directory)
 
 
+SIGNALLED = "signalled"
+"""The field of a process file with the number of the signal that somebody has sent to the job."""
+ON_PURPOSE = "; somebody had it ended (saltutil.kill_job or the like)"
+
+
 def proc_path(cachedir: str, jid: str) -> str:
     """Where the process file of a job is."""
     return os.path.join(cachedir, "proc", jid)
@@ -94,6 +99,27 @@ def write_proc(cachedir: str, job: Mapping[str, Any], pid: int) -> str:
     private_directory(os.path.dirname(path))
     write_whole(path, pack({"pid": pid, **job}), sync=False)
     return path
+
+
+def note_signal(cachedir: str, job: Mapping[str, Any], number: int) -> None:
+    """
+    Note in a process file that somebody has a signal sent to the job, before it is sent: its end is
+    told from one that nobody wanted.
+
+    @param job: the map of the process file.
+    @raises OSError: it cannot be written.
+    """
+    write_proc(cachedir, {**job, SIGNALLED: number}, int(job["pid"]))
+
+
+def signalled(path: str) -> bool:
+    """Whether somebody had a signal sent to the job of a process file."""
+    try:
+        with open(path, "rb") as stream:
+            data = unpack(stream.read())
+    except (OSError, WireError):
+        return False
+    return isinstance(data, dict) and SIGNALLED in data
 
 
 def remove_quietly(path: str) -> None:

@@ -149,7 +149,7 @@ class BatchTests(CommandTestCase):
         self.assertEqual(result.status, 1)
 
     def test_who_is_down(self) -> None:
-        """Who does not answer the ping is named and gets no job."""
+        """Who does not answer the ping is named and gets no job; the status is 1."""
         self.away = ("b",)
 
         result = self.command("salt", "-b3", "*", "x.y")
@@ -158,18 +158,26 @@ class BatchTests(CommandTestCase):
             result.out.startswith("Minion b did not respond. No job will be sent.\n"), result.out
         )
         self.assertIn("Executing run on ['a', 'c']", result.out)
+        self.assertEqual(result.status, 1)
+        self.away = ("a", "b", "c")
+        self.assertEqual(self.command("salt", "-b3", "*", "x.y").status, 1)
+        self.assertEqual(self.command("salt", "-b3", "--async", "*", "x.y").status, 1)
 
     def test_who_is_silent(self) -> None:
-        """Who answers the ping and not the job keeps nobody waiting."""
+        """Who answers the ping and not the job keeps nobody waiting; the status is 1, or higher."""
         self.mute = ("a",)
 
         result = self.command("salt", "-b1", "*", "x.y")
 
         self.assertIn("Executing run on ['c']", result.out)
         self.assertNotIn("a:\n", result.out)
+        self.assertEqual(result.status, 1)
+        self.assertEqual(self.command("salt", "-s", "-b1", "*", "x.y").status, 1)
+        self.codes["b"] = 7
+        self.assertEqual(self.command("salt", "-b1", "*", "x.y").status, 7)
 
     def test_nobody(self) -> None:
-        """A batch without minions says so twice, as in stock, and the status is 0."""
+        """A batch without minions says so twice, as in stock; the status is 2, as without it."""
         self.codes = {}
 
         result = self.command("salt", "-b1", "*", "x.y")
@@ -179,7 +187,8 @@ class BatchTests(CommandTestCase):
             "No minions matched the target. No command was sent, no jid was assigned.\n"
             "No minions matched the target.\n",
         )
-        self.assertEqual(result.status, 0)
+        self.assertEqual(result.status, 2)
+        self.assertEqual(self.command("salt", "-b1", "--async", "*", "x.y").status, 2)
 
     def test_wrong_size(self) -> None:
         """A size that is none: a sentence, status 1, no job."""

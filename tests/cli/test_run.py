@@ -148,7 +148,9 @@ class RunTests(CommandTestCase):
         self.assertEqual((result.status, result.out), (1, text + "\n"))
 
     def test_unknown_function(self) -> None:
-        """An unknown function shows the documentation of those whose names begin so."""
+        """
+        A name that functions begin with shows their documentation; any other is an error.
+        """
 
         def answer(args: dict[str, Any]) -> Iterator[Any]:
             if args["fun"] == "doc.runner":
@@ -162,7 +164,8 @@ class RunTests(CommandTestCase):
         known = self.command("salt-run", "survey.diff")
         self.assertEqual((known.status, known.out), (1, ""))
         self.assertEqual(known.err, "The runner survey.diff is not part of saltwisted.\n")
-        self.assertEqual(self.command("salt-run", "nope.x").status, 0)
+        self.assertEqual(self.command("salt-run", "nope.x").status, 1)
+        self.assertEqual(self.command("salt-run", "jobs").status, 0)
 
     def test_documentation(self) -> None:
         """-d prints one function, or all of a module."""

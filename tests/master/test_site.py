@@ -16,7 +16,7 @@ from twisted.logger import formatEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.who import local
-from saltwisted.master import runner_table
+from saltwisted.master import runner_table, wheel_table
 from saltwisted.master.calls import HIDDEN, Calls
 from saltwisted.master.site import EXECUTING, MOST, SiteFunctions
 from tests.master.rig import FakeChild, FakeChildren, Rig
@@ -40,7 +40,12 @@ class SiteTests(SynchronousTestCase):
         """The processes are played by the test."""
         self.folder = Path(self.mktemp())
         self.folder.mkdir()
-        self.rig = Rig(self, runner_dirs=[str(self.folder)], site_function_timeout=60)
+        self.rig = Rig(
+            self,
+            runner_dirs=[str(self.folder)],
+            wheel_dirs=[str(self.folder)],
+            site_function_timeout=60,
+        )
         self.children = FakeChildren()
         self.site = SiteFunctions(self.rig.ctx, self.children, "runners", runner_table.ours())
         dispatcher = self.rig.ctx.dispatcher
@@ -104,6 +109,22 @@ class SiteTests(SynchronousTestCase):
         self.assertEqual((found["return"], found["success"]), ({"a": 1}, True))
         self.assertEqual(child.payload["jid"], found["jid"])
         self.assertEqual(self.rig.clock.getDelayedCalls(), [])
+
+    def test_return_code(self) -> None:
+        """A return code that a function of either kind leaves means that it failed."""
+        wheels = SiteFunctions(self.rig.ctx, self.children, "wheel", wheel_table.ours())
+        dispatcher = self.rig.ctx.dispatcher
+        calls = Calls(self.rig.ctx, dispatcher.new_jid, dispatcher.chosen, [self.site], [wheels])
+        ctx = evolve(self.rig.ctx, calls=calls)
+        path = self.write("deploy")
+        for start in (ctx.runner, ctx.wheel):
+            for code, success in ((0, True), (1, False)):
+                before = len(self.children.all)
+                call = Deferred.fromCoroutine(start("deploy.web", [], {}, local("carol")))
+                if self.children.all[before].payload["do"] == "list":
+                    self.answer_list(deploy=listed(path, web=[]))
+                _ = self.child("call").ask("answer", value="text", retcode=code)
+                self.assertEqual(self.result(call), ("text", success), (start, code))
 
     def test_looked_at_once(self) -> None:
         """What there is is listed anew when a file has changed, and not before."""

@@ -22,7 +22,16 @@ from saltwisted.minion import returns as returns_module
 from saltwisted.minion.executor import Executor
 from saltwisted.minion.jobs import Jobs
 from saltwisted.minion.returns import Returns
-from saltwisted.worker.jobfiles import Outbox, OutboxReturn, command_name, read_procs, write_proc
+from saltwisted.worker.jobfiles import (
+    ON_PURPOSE,
+    SIGNALLED,
+    Outbox,
+    OutboxReturn,
+    command_name,
+    note_signal,
+    read_procs,
+    write_proc,
+)
 from tests.minion.fakes import FakeChild, FakeWorkers, run_now
 
 JID = "20260101000000000001"
@@ -301,6 +310,27 @@ class RecoveryTests(Case):
         self.assertEqual([load["return"] for load, _ in self.sent], [1, 2, 3])
         self.assertEqual(self.outbox.names(), [])
 
+    def test_killed_on_purpose(self) -> None:
+        """
+        A job that somebody had ended says so in its return, by either way; one that was killed
+        otherwise does not.
+        """
+        self.start()
+        said: list[bool] = []
+        for way in ("otherwise", "module", "daemon"):
+            jid = f"2026013104050612345{len(said)}"
+            child = self.take(jid=jid)
+            path = write_proc(self.base, child.payload["job"], child.pid)
+            if way == "module":
+                ((_, known),) = read_procs(self.base)
+                note_signal(self.base, known, 9)
+            elif way == "daemon":
+                self.jobs.kill(jid)
+            child.ends("was ended by SIGKILL")
+            said.append(str(self.sent[-1][0]["return"]).endswith(ON_PURPOSE))
+            self.assertFalse(os.path.exists(path))
+        self.assertEqual(said, [False, True, True])
+
     def test_lost(self) -> None:
         """A job whose process is gone without a return is returned as failed, once."""
         write_proc(self.base, {"jid": JID, "fun": "x.y", "arg": [1], "user": "joe"}, 4194305)
@@ -311,6 +341,16 @@ class RecoveryTests(Case):
         self.assertIn("ended without a return", load["return"])
         self.assertEqual((load["fun"], load["fun_args"], load["user"]), ("x.y", [1], "joe"))
         self.assertEqual(list(read_procs(self.base)), [])
+
+    def test_lost_on_purpose(self) -> None:
+        """The same of a job that somebody had ended while no daemon was there."""
+        write_proc(self.base, {"jid": JID, "fun": "x.y", "arg": [1], SIGNALLED: 9}, 4194305)
+
+        self.start()
+
+        ((load, _),) = self.sent
+        self.assertTrue(load["return"].endswith(ON_PURPOSE))
+        self.assertNotIn(SIGNALLED, load)
 
     def test_lost_but_returned(self) -> None:
         """A process file that a finished job left behind is only removed."""

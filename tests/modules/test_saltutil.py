@@ -18,7 +18,11 @@ from twisted.trial.unittest import SynchronousTestCase
 from saltwisted.errors import RemoteError, TransportClosed
 from saltwisted.modules import _process
 from saltwisted.worker import jobfiles
-from saltwisted.worker.exceptions import CommandExecutionError, SaltClientError
+from saltwisted.worker.exceptions import (
+    CommandExecutionError,
+    SaltClientError,
+    SaltInvocationError,
+)
 from saltwisted.worker.fileclient import file_client
 from saltwisted.worker.orchestration.acts import Acts, Publishing
 from saltwisted.worker.process.configio import load_from_disk
@@ -107,6 +111,7 @@ class Jobs(SynchronousTestCase):
 
         self.assertEqual(answer, f"Signal 9 sent to job {JID} at pid {process.pid}")
         self.assertEqual(process.wait(), -signal.SIGKILL)
+        self.assertTrue(jobfiles.signalled(jobfiles.proc_path(self.cache, JID)))
         # The descriptor becomes readable when the process has ended.
         self.assertEqual(select.select([watch], [], [], 10)[0], [watch])
 
@@ -603,14 +608,32 @@ class OnTheMaster(SynchronousTestCase):
         )
 
     def test_wheel(self) -> None:
-        """A wheel's answer has its tag and data, as in Salt."""
+        """A wheel's answer has stock's keys on the top, and its arguments are read as YAML."""
         module = self.module({"wheel": {"return": {}, "success": True, "jid": JID, "tag": "t"}})
 
-        answer = module.wheel("key.accept", "m")
+        answer = module.wheel("key.accept", "m", "5", force="yes", __pub_user="x")
 
-        self.assertEqual(answer["tag"], "t")
-        self.assertEqual(answer["data"]["fun"], "wheel.key.accept")
-        self.assertEqual(answer["data"]["return"], {})
+        (_, asked) = self.asked[0]
+        self.assertEqual((asked["arg"], asked["kwarg"]), (["m", 5], {"force": "yes"}))
+        self.assertTrue(answer.pop("_stamp"))
+        self.assertEqual(
+            answer,
+            {
+                "fun": "wheel.key.accept",
+                "fun_args": ["m", 5, {"force": "yes"}],
+                "jid": JID,
+                "return": {},
+                "success": True,
+            },
+        )
+
+    def test_arguments_that_are_none(self) -> None:
+        """A text as C{arg} or C{kwarg} is refused, as in stock, and not taken apart."""
+        module = self.module({})
+        with self.assertRaisesRegex(SaltInvocationError, "arg must be formatted as a list/tuple"):
+            module.runner("test.arg", arg="abc")
+        with self.assertRaisesRegex(SaltInvocationError, "kwarg must be formatted as a dict"):
+            module.runner("test.arg", kwarg="a=1")
 
     def test_noMaster(self) -> None:
         """Where no master runs, or it refuses, the caller is told so."""

@@ -14,7 +14,8 @@ from attrs import field, frozen
 
 from saltwisted import advice
 from saltwisted.domain.api.problems import Problem
-from saltwisted.domain.arguments import split_words
+from saltwisted.domain.arguments import TEXT, read_input, split_words, yaml_weight
+from saltwisted.domain.events import rough_weight
 
 CLIENTS = (
     "local",
@@ -28,6 +29,7 @@ CLIENTS = (
     "wheel_async",
 )
 """The names that C{netapi_enable_clients} may have."""
+WHEEL = ("wheel", "wheel_async")
 LOCAL = ("local", "local_async", "local_batch", "local_subset")
 PROOF = ("token", "eauth", "username", "password")
 """What says in a chunk who sends it."""
@@ -50,6 +52,8 @@ _HEX = re.compile(r"[0-9a-fA-F]{1,512}")
 SSH_TEXT = "Client not available: 'ssh'. saltwisted has no salt-ssh."
 DROPPED = "dropped"
 """Where the result of a runner names keywords that it was called without."""
+MEANT = 1024 * 1024
+"""About so many bytes the YAML in arguments may mean, whose aliases may repeat each other."""
 SUBSET = 3
 BATCH = "10%"
 
@@ -199,7 +203,13 @@ def _for_master(client: str, chunk: Mapping[str, Any], proof: Mapping[str, Any])
     fun = chunk["fun"]
     if not isinstance(fun, str):
         raise Problem(400, "A lowstate needs 'fun', the name of a function")
-    arg, kwarg = split_words(_arguments(chunk))
+    given = _arguments(chunk)
+    if yaml_weight(given) > TEXT:
+        raise Problem(400, f"Arguments in brackets may have {TEXT} characters; send a kwarg")
+    # As stock's clients: that of the wheel sends text as it is
+    arg, kwarg = split_words(given) if client in WHEEL else read_input(given, jids_are_text=False)
+    if rough_weight([arg, kwarg]) > MEANT and rough_weight(given) <= MEANT:
+        raise Problem(400, "Arguments that are YAML mean too much")
     kwarg.update(_keywords(chunk))
     kwarg.update({key: value for key, value in chunk.items() if key not in NOT_ARGUMENTS})
     return Work(

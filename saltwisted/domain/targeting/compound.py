@@ -20,7 +20,7 @@ from saltwisted.domain.targeting.nodegroups import (
     OPERATORS,
     TOO_MANY,
     Note,
-    expand,
+    enclosed,
     silent,
 )
 
@@ -197,7 +197,7 @@ def evaluate(
                 continue
             parsed = parse_word(word)
             if parsed.engine == "N":
-                words += reversed(expand(parsed.pattern, nodegroups, note))
+                words += reversed(enclosed(parsed.pattern, nodegroups, note))
                 continue
             answer = ask(parsed)
             if answer is None:
@@ -344,7 +344,7 @@ def select(
                 continue
             parsed = parse_word(word)
             if parsed.engine == "N":
-                words += reversed(expand(parsed.pattern, nodegroups, note))
+                words += reversed(enclosed(parsed.pattern, nodegroups, note))
                 continue
             found = yield from find(parsed, selection.last == "-")
             if found is None:

@@ -277,6 +277,12 @@ MATCHERS: dict[str, Matcher] = {
     "resource": resource,
 }
 
+
+def is_kind(tgt_type: Any) -> bool:
+    """Whether there are targets of this kind (C{glob}, C{compound}, ...)."""
+    return isinstance(tgt_type, str) and tgt_type.removesuffix("_pillar_exact") in MATCHERS
+
+
 ENGINES: dict[str, Matcher] = {
     "G": MATCHERS["grain"],
     "P": MATCHERS["grain_pcre"],

@@ -39,6 +39,22 @@ def expand(name: str, nodegroups: Mapping[str, Any], note: Note = silent) -> lis
     return _expand(name, nodegroups, note, ())
 
 
+def enclosed(name: str, nodegroups: Mapping[str, Any], note: Note = silent) -> list[str]:
+    """As L{expand}, for a place within an expression: one operand, whatever stands beside it."""
+    words = expand(name, nodegroups, note)
+    return ["(", *words, ")"] if len(words) > 1 and not _is_one(words) else words
+
+
+def _is_one(words: Sequence[str]) -> bool:
+    """Whether the parenthesis at the beginning is closed by the one at the end."""
+    depth = 0
+    for place, word in enumerate(words):
+        depth += (word == "(") - (word == ")")
+        if depth == 0:
+            return place == len(words) - 1 and place > 0
+    return False
+
+
 def _expand(
     name: str, nodegroups: Mapping[str, Any], note: Note, above: tuple[str, ...]
 ) -> list[str]:
@@ -104,7 +120,8 @@ def unfold(tgt: Any, tgt_type: str, nodegroups: Mapping[str, Any]) -> tuple[Any,
             continue
         name = word[2:]
         if name not in known:
-            known[name] = _known(name, nodegroups, words)
+            _known(name, nodegroups, words)
+            known[name] = enclosed(name, nodegroups)
         unfolded += known[name]
         if len(unfolded) > EXPANDED:
             raise TargetError(TOO_MANY, tgt if isinstance(tgt, str) else " ".join(words), None)

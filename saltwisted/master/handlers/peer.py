@@ -8,9 +8,11 @@ read without wildcards for pillar values: otherwise it could find out other mini
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from saltwisted.domain.acl import Grant, command_fault, peer_allows, peer_may_publish
+from saltwisted.domain.arguments import AT_ONCE, TEXT, in_one_list, read_input, yaml_weight
 from saltwisted.domain.brief import brief
 from saltwisted.domain.events import rough_weight
 from saltwisted.domain.firing import SEND, tag_sent
@@ -34,19 +36,47 @@ from saltwisted.wire.commands import (
     RevokeAuth,
 )
 
-
-def _args(arg: Any) -> list[Any]:
-    """Arguments come as a list, or as one bare value."""
-    if arg is None:
-        return []
-    return list(arg) if isinstance(arg, (list, tuple)) else [arg]
+_Peer = MinionPub | MinionPublish | MinionRunner
 
 
-async def _permitted(ctx: Context, who: str, cmd: MinionPub | MinionPublish) -> Grant | None:
+async def _read(ctx: Context, cmd: _Peer) -> tuple[list[Any], dict[str, Any]] | None:
+    """
+    Positional and keyword arguments of a request; they come as a list, or as one bare value.
+
+    As in stock, it is the master that reads their texts. What takes a while is read beside the
+    reactor.
+
+    @return: C{None}: they are too large, or what their YAML means is.
+    """
+    bare = [] if cmd.arg is None else [cmd.arg]
+    given = list(cmd.arg) if isinstance(cmd.arg, (list, tuple)) else bare
+    kept = (
+        [each for each in cmd.no_parse if isinstance(each, str)]
+        if (isinstance(cmd.no_parse, (list, tuple)))
+        else []
+    )
+    weight = yaml_weight(given)
+    if rough_weight(given) > PUBLISH.request or weight > TEXT:
+        ctx.counters["refused:too-large"] += 1
+        return None
+    if weight > AT_ONCE:
+        arg, kwarg = await ctx.pool(read_input, given, None, frozenset(kept))
+    else:
+        arg, kwarg = read_input(given, no_parse=frozenset(kept))
+    if rough_weight([arg, kwarg]) > PUBLISH.request:
+        # Aliases, which repeat each other
+        ctx.counters["refused:too-large"] += 1
+        return None
+    return arg, kwarg
+
+
+async def _permitted(
+    ctx: Context, who: str, cmd: MinionPub | MinionPublish, arg: Sequence[Any]
+) -> Grant | None:
     tgt_type = cmd.tgt_type or "glob"
     if command_fault(cmd.fun) or fault(cmd.tgt, tgt_type):
         return None
-    if rough_weight([cmd.arg, cmd.ret]) > PUBLISH.request:
+    if rough_weight(cmd.ret) > PUBLISH.request:
         ctx.counters["refused:too-large"] += 1
         return None
     if guesses_pillar(cmd.tgt, tgt_type, ctx.config.nodegroups or {}):
@@ -57,7 +87,7 @@ async def _permitted(ctx: Context, who: str, cmd: MinionPub | MinionPublish) -> 
             ctx.config.peer,
             who,
             cmd.fun,
-            _args(cmd.arg),
+            arg,
             cmd.tgt,
             exact_form(tgt_type),
             cmd.ret,
@@ -67,7 +97,9 @@ async def _permitted(ctx: Context, who: str, cmd: MinionPub | MinionPublish) -> 
 
 async def minion_pub(ctx: Context, who: str, cmd: MinionPub) -> dict[str, Any]:
     """Publish a job for a minion, which then asks for the returns with C{pub_ret}."""
-    grant = await _permitted(ctx, who, cmd)
+    words = await _read(ctx, cmd)
+    arg = in_one_list(*words) if words else []
+    grant = None if words is None else await _permitted(ctx, who, cmd, arg)
     if grant is None:
         ctx.counters["denied:minion_pub"] += 1
         tell_refusal(ctx, Who(who, MINION), f"publish {brief(cmd.fun)}", "peer publication")
@@ -77,7 +109,7 @@ async def minion_pub(ctx: Context, who: str, cmd: MinionPub) -> dict[str, Any]:
             "tgt": cmd.tgt,
             "tgt_type": cmd.tgt_type or "glob",
             "fun": cmd.fun,
-            "arg": _args(cmd.arg),
+            "arg": arg,
             "ret": cmd.ret,
             "id": who,
             "kwargs": marked(None) if cmd.no_log else {},
@@ -95,7 +127,9 @@ async def minion_publish(ctx: Context, who: str, cmd: MinionPublish) -> dict[str
     """Publish a job for a minion and wait for what comes back within its time-out."""
     try:
         timeout = seconds_of(cmd.timeout, ctx.config.timeout)
-        grant = await _permitted(ctx, who, cmd)
+        words = await _read(ctx, cmd)
+        arg = in_one_list(*words) if words else []
+        grant = None if words is None else await _permitted(ctx, who, cmd, arg)
     except RemoteError:
         grant = None
     if grant is None:
@@ -108,7 +142,7 @@ async def minion_publish(ctx: Context, who: str, cmd: MinionPublish) -> dict[str
             "tgt": cmd.tgt,
             "tgt_type": cmd.tgt_type or "glob",
             "fun": cmd.fun,
-            "arg": _args(cmd.arg),
+            "arg": arg,
             "ret": cmd.ret,
             "id": who,
             "kwargs": marked(None) if cmd.no_log else {},
@@ -142,12 +176,12 @@ async def minion_runner(ctx: Context, who: str, cmd: MinionRunner) -> Any:
         ctx.counters["denied:minion_runner"] += 1
         tell_refusal(ctx, Who(who, MINION), f"run {brief(cmd.fun)}", "peer_run")
         return {}
-    if rough_weight(cmd.arg) > PUBLISH.request:
-        ctx.counters["refused:too-large"] += 1
+    words = await _read(ctx, cmd)
+    if words is None:
         return {}
-    arguments = _args(cmd.arg)
+    arg, kwarg = words
     if cmd.fun == SEND:
-        tag = tag_sent(arguments, {})
+        tag = tag_sent(arg, kwarg)
         refused = refusal(ctx.config.minion_events, who, tag)
         if refused is not None:
             ctx.counters[refused.counter] += 1
@@ -156,7 +190,7 @@ async def minion_runner(ctx: Context, who: str, cmd: MinionRunner) -> Any:
             return {}
     HIDDEN.set(bool(cmd.no_log))
     try:
-        result = await ctx.runner(cmd.fun, arguments, {}, Who(who, MINION), exact=True)
+        result = await ctx.runner(cmd.fun, arg, kwarg, Who(who, MINION), exact=True)
     except DeniedError:
         return {}
     return result.get("return")

@@ -35,7 +35,7 @@ async def list_job(
     run: Run, jid: Any, ext_source: str | None = None, display_progress: bool = False
 ) -> dict[str, Any]:
     """
-    One job with all its returns.
+    One job with all its returns. It is a failure if nothing is known of it.
 
     CLI Example::
 
@@ -47,6 +47,8 @@ async def list_job(
     job = await run.ctx.jobs.job(jid)
     returns = await run.ctx.jobs.returns(jid)
     described = describe(jid, job)
+    if not job and not returns:
+        run.judge(False)
     described.pop(CLAIMED, None)
     if job and (asked := job.get(ASKED)):
         # By which way, from where, and which node was asked
@@ -341,7 +343,7 @@ async def print_job(run: Run, jid: Any, ext_source: str | None = None) -> dict[s
 
 async def exit_success(run: Run, jid: Any, ext_source: str | None = None) -> dict[str, bool]:
     """
-    Per expected minion, whether it returned something true.
+    Per expected minion, whether it returned something true, and no return code says that it failed.
 
     CLI Example::
 
@@ -350,9 +352,17 @@ async def exit_success(run: Run, jid: Any, ext_source: str | None = None) -> dic
     data = await list_job(run, jid, ext_source)
     results: Mapping[str, Any] = data["Result"]
     expected: Sequence[str] = data.get("Minions", [])
-    shown = {m: bool(m in results and results[m].get("return")) for m in expected}
-    shown.update({m: True for m, result in results.items() if result.get("return")})
+    shown = dict.fromkeys(expected, False)
+    shown.update({minion: True for minion, result in results.items() if _went_well(result)})
     return shown
+
+
+def _went_well(result: Mapping[str, Any]) -> bool:
+    """Of several functions each has a code."""
+    code = result.get("retcode")
+    codes = list(code.values()) if isinstance(code, Mapping) else code
+    failed = any(codes) if isinstance(codes, list) else bool(codes)
+    return bool(result.get("return")) and not failed
 
 
 async def last_run(

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from saltwisted.domain.brief import brief
+from saltwisted.domain.targeting.matchers import is_kind
 from saltwisted.master.handlers.mine import functions_of, gather
 from saltwisted.master.runner_table import Run, Runner
 from saltwisted.master.runners.salt import execute
@@ -19,6 +21,8 @@ async def get(run: Run, tgt: Any, fun: Any, tgt_type: str = "glob") -> Any:
 
         salt-run mine.get '*' network.interfaces
     """
+    if not is_kind(tgt_type):
+        raise ValueError(f"There is no kind of target {brief(tgt_type)!r}")
     functions = functions_of(fun)
     minions = await run.find(tgt, tgt_type, greedy=False)
     return await gather(run.ctx, run.ctx.node, minions, functions)

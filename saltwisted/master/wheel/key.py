@@ -8,6 +8,7 @@ that minions are served meanwhile.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from twisted.logger import Logger
 
 from saltwisted.domain.targeting.globs import globbed
 from saltwisted.errors import StoreError, WireError
+from saltwisted.master import keymaking
 from saltwisted.master.context import Context
 from saltwisted.master.wheel_table import Call
 from saltwisted.stores.keys import DIRECTORIES
@@ -173,11 +175,17 @@ async def _outcome(call: Call, keys: dict[str, list[str]]) -> dict[str, list[str
 async def accept(
     call: Call, match: Any, include_rejected: bool = False, include_denied: bool = False
 ) -> dict[str, list[str]]:
-    """Accept pending keys (and rejected or denied ones, if included)."""
+    """
+    Accept pending keys (and rejected or denied ones, if included).
+
+    It is a failure if no key that is meant is accepted then.
+    """
     sources = _sources(
         "minions_pre", minions_rejected=include_rejected, minions_denied=include_denied
     )
-    return await _select_and_change(call, match, sources, "accepted")
+    found = await _select_and_change(call, match, sources, "accepted")
+    call.judge(bool(found.get(GROUP["accepted"])))
+    return found
 
 
 async def accept_dict(
@@ -345,6 +353,51 @@ async def gen_accept(
     return pair
 
 
+async def gen_keys(
+    call: Call,
+    keydir: str | None = None,
+    keyname: str | None = None,
+    keysize: int | None = None,
+    user: str | None = None,
+) -> str:
+    """
+    The fingerprint of a key pair in a directory (pki_dir), which is made unless it is there.
+
+    It belongs to the user with whose rights the master runs, whatever C{user} says.
+    """
+    config = call.ctx.config
+    folder, name = str(keydir or config.pki_dir), str(keyname or "minion")
+    bits = int(keysize or config.keysize)
+    return str(await call.ctx.pool(keymaking.generate, folder, name, bits, config.hash_type))
+
+
+async def gen_signature(
+    call: Call,
+    priv: str = "",
+    pub: str = "",
+    signature_path: str = "",
+    auto_create: bool = False,
+    keysize: int | None = None,
+) -> bool:
+    """
+    Write the signature over the master's public key, which minions verify.
+
+    Returns false if there is one. C{auto_create} makes the signing key unless it is there.
+    """
+    config, pool = call.ctx.config, call.ctx.pool
+    folder, name = config.pki_dir, config.master_sign_key_name
+    private = str(priv or os.path.join(folder, f"{name}.pem"))
+    passphrase = config.signing_key_pass or None
+    if auto_create and not priv:
+        await pool(keymaking.pair, folder, name, int(keysize or config.keysize), passphrase)
+    goal = os.path.join(
+        str(signature_path or folder),
+        config.master_pubkey_signature or f"{config.id}_pubkey_signature",
+    )
+    public = str(pub or os.path.join(folder, "master.pub"))
+    return bool(await pool(keymaking.sign, private, passphrase, public, goal))
+
+
 FUNCTIONS = {
     "accept": accept,
     "accept_dict": accept_dict,
@@ -354,6 +407,8 @@ FUNCTIONS = {
     "finger_master": finger_master,
     "gen": gen,
     "gen_accept": gen_accept,
+    "gen_keys": gen_keys,
+    "gen_signature": gen_signature,
     "glob_match": name_match,
     "key_str": key_str,
     "list": list_,
