@@ -659,7 +659,7 @@ class MasterConfig(CommonOptions):
     gather_job_timeout: float = 10
     #: Whether a summary follows the returns.
     cli_summary: bool = False
-    #: Seconds within which a job may still reach a minion (clusters).
+    #: Seconds within which a job may still reach a minion that connects later.
     publish_window: float = 30
     #: What happens to an orchestration whose master has died or was restarted: a master continues
     #: it (`continue`), or it is marked as interrupted (`interrupt`). With `off` no record is
