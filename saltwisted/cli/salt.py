@@ -23,6 +23,21 @@ from saltwisted.worker.control import ControlClient
 
 EX_NO_TARGET = 42
 NOBODY = "No minions matched the target. No command was sent, no jid was assigned."
+MOST_NAMES = 10
+"""Names of minions in a line about them."""
+
+
+def awaited(late: Sequence[str]) -> str:
+    """
+    The line about minions that have yet to connect, after a start of their master or their
+    acceptance.
+    """
+    names = ", ".join(late[:MOST_NAMES])
+    more = f" and {len(late) - MOST_NAMES} more" if len(late) > MOST_NAMES else ""
+    return (
+        f"{names}{more}: the master was started, or the key accepted, a moment ago. Who connects"
+        " within publish_window gets the job then\n"
+    )
 
 
 def _more(parser: Parser) -> None:
@@ -382,6 +397,8 @@ class Salt:
                         f"{', '.join(item['older'])}: an older job has not returned yet, and the"
                         " files of that one are served until then\n"
                     )
+                if item.get("late"):
+                    console.write_error(awaited(item["late"]))
                 if not item["minions"] or not item["jid"]:
                     console.say(NOBODY)
                     yield {}

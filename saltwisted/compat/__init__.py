@@ -8,5 +8,5 @@ L{saltwisted.utils}, which is also C{__utils__}. Nothing of ours imports this pa
 
 from __future__ import annotations
 
-__version__ = "3008.2"
+__version__ = "3008.5"
 """The Salt whose behaviour the parts have; modules compare with it."""

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-__version__ = "3008.2"
+__version__ = "3008.5"
 __saltstack_version__ = __version__
-__version_info__ = (3008, 2)
+__version_info__ = (3008, 5)

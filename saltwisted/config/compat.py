@@ -8,7 +8,7 @@ L{saltwisted.__version__}.
 
 from __future__ import annotations
 
-COMPAT_VERSION = (3008, 2)
+COMPAT_VERSION = (3008, 5)
 """What a template compares with."""
 
 COMPAT_VERSION_TEXT = ".".join(str(part) for part in COMPAT_VERSION)

@@ -10,12 +10,17 @@ events.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 from attrs import frozen
 
 MOST_ADDRESSES = 1024
 """Addresses in the grains of one minion that are looked at."""
+MOST_REMEMBERED = 200_000
+"""Minions whose addresses outlive a restart."""
+LONGEST_ADDRESS = 64
+"""Characters."""
 _LOOPBACK = frozenset(("127.0.0.1", "::1"))
 
 
@@ -38,6 +43,42 @@ def known_addresses(peer: str, grains: Mapping[str, Any]) -> tuple[str, ...]:
                 if isinstance(value, str) and value not in _LOOPBACK
             ]
     return tuple(found)
+
+
+@frozen
+class Whereabouts:
+    """
+    What a master remembers of a minion over a restart.
+
+    @ivar address: of its last request, or C{""}.
+    @ivar present: whether it was present when that was written.
+    """
+
+    address: str
+    present: bool
+
+
+def remembered(rows: Any) -> dict[str, Whereabouts]:
+    """
+    What was written by L{rows_of}: rows C{[id, address, present]}. Rows that are malformed are left
+    out.
+    """
+    found = {}
+    for row in rows[:MOST_REMEMBERED] if isinstance(rows, list) else ():
+        if not isinstance(row, list) or len(row) != 3:
+            continue
+        minion_id, address, present = row
+        if isinstance(minion_id, str) and isinstance(address, str) and isinstance(present, bool):
+            found[minion_id] = Whereabouts(address[:LONGEST_ADDRESS], present)
+    return found
+
+
+def rows_of(known: Mapping[str, Whereabouts]) -> list[list[Any]]:
+    """The same as plain data, of at most L{MOST_REMEMBERED} minions."""
+    return [
+        [minion_id, each.address[:LONGEST_ADDRESS], each.present]
+        for minion_id, each in islice(known.items(), MOST_REMEMBERED)
+    ]
 
 
 def present_ids(

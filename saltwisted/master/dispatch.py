@@ -67,7 +67,8 @@ class Dispatcher:
     Turns Salt's C{publish} load into a job that minions run.
 
     @ivar chosen: the jids that callers have chosen.
-    @ivar latecomers: jobs that are published again after a start, for minions that connect later.
+    @ivar latecomers: jobs that are published again after a start or an acceptance, for minions
+        that connect later.
     """
 
     log = Logger()
@@ -84,7 +85,7 @@ class Dispatcher:
         self._issuers: OrderedDict[str, str] = OrderedDict()
         self._told: dict[str, Any] = {"tag": "", "data": None}
         self.chosen = Chosen(ground)
-        self.latecomers = LateJobs(ground)
+        self.latecomers = LateJobs(ground, self.new_jid, self._question)
 
     def new_jid(self) -> str:
         """A fresh job id: 20 digits of UTC time, growing on this node."""
@@ -137,7 +138,8 @@ class Dispatcher:
             node and on others, and is on record so. C{None}: whoever reads the target says whom it
             means.
         @return: C{{jid, minions, missing}}; C{jid} is C{None}, with an C{error}, if nothing
-            matched.
+            matched. C{late} are those of the minions that have yet to connect, after a start or
+            their acceptance, and get it then.
         @raises RemoteError: the target or function is missing or too large, the jid is invalid, the
             node group does not exist, or this master accepts no more jobs.
         @raises DeniedError: the jid belongs to another job, or the target would guess pillar
@@ -183,8 +185,11 @@ class Dispatcher:
         older = await _on_earlier(ground, jid, job["fun"], kwargs, minions)
         if not kwargs.get("nocache"):
             await self._record(job, who, kwargs, minions, whole)
+        late = [] if own else await self.latecomers.missing(job, minions)
         if again:
             await self.latecomers.expect(job, minions)
+        elif late:
+            self.latecomers.first(job, late)
         ground.bus.fire(f"salt/job/{jid}/new", _announced(job, who, minions, selection.missing))
         ground.publisher.publish(job, minions)
         ground.seams.pins.published(jid, minions)
@@ -193,7 +198,13 @@ class Dispatcher:
         # The first part under a chosen jid may have gone out long ago
         ground.seams.hearer.job_published(heard, minions, None if whole is None else ground.now())
         answer = {"jid": jid, "minions": list(minions), "missing": list(selection.missing)}
+        if late:
+            answer["late"] = late
         return {**answer, "older": list(older)} if older else answer
+
+    async def _question(self, load: Mapping[str, Any], jid: str) -> None:
+        """Ask minions about a job, for this master itself."""
+        await self.publish(load, local(self._ground.config.user), jid, own=True)
 
     async def publish_rest(
         self,

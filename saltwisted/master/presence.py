@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from saltwisted.domain.presence import known_addresses, present_ids
+from saltwisted.domain.presence import Whereabouts, known_addresses, present_ids
 from saltwisted.interfaces import IWhereabouts
 from saltwisted.master.sessions import Sessions
 from saltwisted.parts import IMinionCache
@@ -30,8 +30,10 @@ class Presence:
         whereabouts: IWhereabouts,
         recent: float = 60.0,
         subscribed: Callable[[str], bool] = lambda minion_id: False,
+        earlier: Callable[[], Mapping[str, Whereabouts]] = dict,
     ) -> None:
         """
+        @param earlier: what was known of each minion before the start.
         @param connected: addresses with a connection to the publish port.
         @param whereabouts: which minions are at other nodes.
         @param subscribed: whether a minion of ours subscribes to its own topic at this moment.
@@ -44,6 +46,7 @@ class Presence:
         self._recent = recent
         self._subscribed = subscribed
         self._whereabouts = whereabouts
+        self._earlier = earlier
 
     async def refresh(self) -> None:
         """Awaited before an answer that shall be of this moment."""
@@ -79,6 +82,19 @@ class Presence:
         live = self._sessions.live()
         return [minion_id for minion_id in ids if minion_id in live] if live else ()
 
+    def before(self) -> list[str]:
+        """The minions that were present before the start, as far as that is known."""
+        return [minion_id for minion_id, each in self._earlier().items() if each.present]
+
+    def address(self, minion_id: str) -> str:
+        """From where a minion made its last request, in this life of the master or before."""
+        live = self._sessions.live()
+        here = live[minion_id].address if minion_id in live else ""
+        if here:
+            return here
+        earlier = self._earlier().get(minion_id)
+        return earlier.address if earlier is not None else ""
+
     def listening(self, ids: Iterable[str]) -> set[str]:
         """Those of C{ids} that subscribe to their own topic now: ours do, stock ones seldom."""
         return set(filter(self._subscribed, ids))
@@ -92,7 +108,7 @@ class Presence:
             ids,
             recently=lambda m: (m in live and live[m].seen >= horizon) or self._subscribed(m),
             addresses_of=lambda m: known_addresses(
-                live[m].address if m in live else "", self._cache.get("grains", m) or {}
+                self.address(m), self._cache.get("grains", m) or {}
             ),
             connected=addresses,
         )

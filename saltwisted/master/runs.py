@@ -94,13 +94,15 @@ class AwaitedJob:
                 "minions": published.get("minions", []),
                 "missing": published.get("missing", []),
                 "told": published.get("told", []),
-                **({"older": published["older"]} if "older" in published else {}),
+                **{name: published[name] for name in ("older", "late") if name in published},
             }
             if not published.get("jid"):
                 return
             self._early.extend(published.get("returned", {}).items())
             # Its minions may have to find another master first
             grace = LATE if "returned" in published else 0.0
+            if published.get("late"):
+                grace = max(grace, float(self._ground.config.publish_window))
             if published.get("told"):
                 self._recall = self._recalling(jid, published["told"])
             self._begin(jid, published["minions"], grace)

@@ -104,6 +104,8 @@ class SignInTalk:
             try:
                 return await self._once(requests)
             except RequestTimeout:
+                # It may be another process that answers next, and keep its answer
+                self._asked = False
                 continue
             except MasterKeyChanged as error:
                 return Distrusted(
@@ -125,6 +127,7 @@ class SignInTalk:
                     f"this is not the answer of a Salt master ({error.reason})", answered=True
                 )
             except TransportClosed as error:
+                self._asked = False
                 return Failed(f"no connection ({error})")
         return Failed("the master does not answer")
 

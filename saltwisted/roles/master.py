@@ -61,6 +61,7 @@ from saltwisted.master.signins import SignIns
 from saltwisted.master.site import SiteFunctions
 from saltwisted.master.table import clear_commands, sealed_commands
 from saltwisted.master.userkeys import UserKeys
+from saltwisted.master.whereabouts import WhereaboutsNotes
 from saltwisted.roles import metrics
 from saltwisted.roles.banner import Banner
 from saltwisted.roles.base import OrderedService
@@ -81,6 +82,7 @@ from saltwisted.stores.identity import check_identity
 from saltwisted.stores.jobs.choice import place
 from saltwisted.stores.jobs.history import JobHistory
 from saltwisted.stores.keys import KeyStore
+from saltwisted.stores.whereabouts import WhereaboutsFile
 from saltwisted.transports.deferreds import let_go
 from saltwisted.transports.ipc import ControlServer
 from saltwisted.transports.latency import LatencyMeter
@@ -357,6 +359,14 @@ class Master:
     def _ground(self, seams: Seams) -> Ground:
         stores, config = self.stores, self.config
         sessions = Sessions(stores.keys, self.session_store, stores.now, seams.whereabouts.came)
+        self.notes = WhereaboutsNotes(
+            stores.reactor,
+            WhereaboutsFile(config.cachedir),
+            stores.keys,
+            stores.files_threads.run,
+            lambda: float(config.publish_window),
+            lambda: presence,
+        )
         presence = Presence(
             sessions,
             stores.cache,
@@ -365,6 +375,7 @@ class Master:
             seams.whereabouts,
             float(config.loop_interval or 60),
             lambda minion_id: topic_of(minion_id) in self.ports.publications.topics,
+            self.notes.earlier,
         )
         return Ground(
             config=config,
@@ -455,6 +466,8 @@ class Master:
             # Stopped after the ports, and before claims are: others get what goes on here at once
             self.ctx.seams.orchestrations,
             self.ports,
+            # Stopped before the ports: it looks who is connected
+            self.notes,
             self.ctx.dispatcher.latecomers,
             *([self.api] if self.api is not None else []),
             self.meter,

@@ -69,8 +69,8 @@ class ExecutableTests(SynchronousTestCase):
         command = run(["salt-key", "--version"])
         report = run(["saltwisted", "--versions-report"])
 
-        self.assertEqual(short.out, f"saltwisted {__version__} (Salt 3008.2)\n")
-        self.assertEqual(command.out, f"salt-key 3008.2 (saltwisted {__version__})\n")
+        self.assertEqual(short.out, f"saltwisted {__version__} (Salt 3008.5)\n")
+        self.assertEqual(command.out, f"salt-key 3008.5 (saltwisted {__version__})\n")
         self.assertTrue(report.out.startswith("Salt Version:\n"))
         for title in ("Python Version:", "Dependency Versions:", "System Versions:"):
             self.assertIn(f"\n \n{title}\n", report.out)

@@ -48,6 +48,23 @@ class ReturnsTests(CommandTestCase):
         self.assertEqual(result.out, "beta:\n    True\nalpha:\n    True\n")
         self.assertEqual((result.status, result.err), (0, ""))
 
+    def test_awaited(self) -> None:
+        """Minions that have yet to connect are named beside the returns, of many the first ten."""
+        late = [f"m{number}" for number in range(12)]
+
+        def answer(_args: dict[str, Any]) -> Iterator[dict[str, Any]]:
+            for item in job(("m0", True, 0))(_args):
+                yield {**item, "late": late} if item["kind"] == "published" else item
+
+        self.daemon(run=answer)
+
+        result = self.command("salt", "*", "test.ping")
+
+        self.assertEqual(result.out, "m0:\n    True\n")
+        names = ", ".join(late[:10])
+        self.assertTrue(result.err.startswith(f"{names} and 2 more: the master was"), result.err)
+        self.assertIn("publish_window", result.err)
+
     def test_what_is_asked(self) -> None:
         """The daemon gets Salt's publish load, with parsed arguments and the time-outs."""
         daemon = self.daemon(run=job(("m", None, 0)))

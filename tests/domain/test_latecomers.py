@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.domain.latecomers import MOST_GUESSED, SETTLING, Latecomers
+from saltwisted.domain.latecomers import (
+    FIRST_QUESTION,
+    MOST_GUESSED,
+    SETTLING,
+    Coming,
+    Latecomers,
+)
 
 NOBODY: frozenset[str] = frozenset()
 
@@ -97,3 +103,76 @@ class LatecomersTests(SynchronousTestCase):
             self.late.seen(NOBODY, {"a", "b", "d"}, 5.0), {"1": ["a", "b"], "2": ["b", "d"]}
         )
         self.assertEqual(self.late.ended(10.0), ["2"])
+
+
+class QuestionTests(SynchronousTestCase):
+    """A job that was never published before: minions are asked whether they run it."""
+
+    def setUp(self) -> None:
+        """At 0, for three minions; who comes within 30 s gets it."""
+        self.late = Latecomers()
+        self.late.expect("1", ["a", "b", "c"], 0.0, 30.0, asks=True)
+
+    def test_asked(self) -> None:
+        """The first question waits for returns, the next ones come ever more seldom, to the end."""
+        asked = [second for second in range(40) if self.late.questions(float(second))]
+
+        self.assertEqual(asked, [2, 3, 4, 5, 7, 9, 12, 15, 19, 24])
+
+    def test_idle(self) -> None:
+        """Who does not run the job gets it, once, and is not asked again."""
+        self.assertEqual(self.late.questions(FIRST_QUESTION), {"1": ["a", "b", "c"]})
+        self.assertTrue(self.late.idle("1", "a", 2.5))
+        self.assertFalse(self.late.idle("1", "a", 2.6))
+        self.assertEqual(self.late.questions(4.0), {"1": ["b", "c"]})
+
+    def test_runs_it(self) -> None:
+        """Who runs the job or has returned is not given it, however it answers afterwards."""
+        self.late.returned("1", "a")
+        self.assertFalse(self.late.idle("1", "a", 2.5))
+
+    def test_stranger(self) -> None:
+        """Nobody gets the job by an answer for whom it is not, or when the time is over."""
+        self.assertFalse(self.late.idle("1", "other", 2.5))
+        self.assertFalse(self.late.idle("2", "a", 2.5))
+        self.assertFalse(self.late.idle("1", "a", 30.0))
+
+    def test_not_guessed(self) -> None:
+        """What is seen of a minion does not count, since others may be seen at its address."""
+        for second in range(30):
+            self.assertEqual(self.late.seen({"a", "b"}, NOBODY, float(second)), {})
+        self.assertEqual(self.late.seen({"a"}, {"a"}, 20.0), {"1": ["a"]})
+        self.assertFalse(self.late.idle("1", "a", 21.0))
+
+    def test_too_many(self) -> None:
+        """Very many are not asked: what is seen of them counts."""
+        crowd = [f"m{number}" for number in range(MOST_GUESSED + 1)]
+        self.late.expect("1", crowd, 0.0, 30.0, asks=True)
+
+        self.assertEqual(self.late.questions(5.0), {})
+        self.late.seen({"m7"}, NOBODY, 1.0)
+        self.assertEqual(self.late.seen({"m7"}, NOBODY, 1.0 + SETTLING), {"1": ["m7"]})
+
+    def test_parts(self) -> None:
+        """A part of the same job that goes out later is waited for with it."""
+        self.assertTrue(self.late.more("1", ["d"]))
+        self.assertFalse(self.late.more("2", ["d"]))
+        self.assertEqual(self.late.awaited(), {"a", "b", "c", "d"})
+
+
+class ComingTests(SynchronousTestCase):
+    """Who is known to come."""
+
+    def test_for_a_while(self) -> None:
+        """Until they have come, or their time is over; the accepted one's time is longer here."""
+        coming = Coming()
+        self.assertFalse(coming)
+        coming.expect(["a", "b"], 30.0)
+        coming.expect(["new"], 50.0)
+
+        self.assertEqual(coming.of(["a", "b", "c", "new"], 10.0), ["a", "b", "new"])
+        coming.is_here("a")
+        self.assertEqual(coming.of(["a", "b", "c", "new"], 10.0), ["b", "new"])
+        self.assertEqual(coming.of(["a", "b", "c", "new"], 30.0), ["new"])
+        self.assertEqual(coming.of(["a", "b", "c", "new"], 50.0), [])
+        self.assertFalse(coming)

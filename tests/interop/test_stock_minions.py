@@ -16,6 +16,7 @@ import tempfile
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.config.compat import COMPAT_VERSION_TEXT
 from tests.harness import (
     OurMaster,
     OurMinion,
@@ -320,7 +321,11 @@ class StockMinions(SynchronousTestCase):
         self.assertEqual(self.master.run("manage.status"), {"up": self.ids, "down": []})
         self.assertEqual(sorted(self.master.run("manage.present")), self.ids)
         versions = self.master.run("manage.versions")
-        self.assertIn("stock-3008", versions["Up to date"])
+        # Its venv may have an older release of the series than the one that we answer for
+        newest = self.master.salt("stock-3008", "test.version")["stock-3008"]
+        is_same = newest == COMPAT_VERSION_TEXT
+        group = "Up to date" if is_same else "Minion requires update"
+        self.assertIn("stock-3008", versions[group])
         self.assertIn("stock-3006", versions["Minion requires update"])
 
 

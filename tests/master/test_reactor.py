@@ -36,6 +36,10 @@ say:
 """
 
 
+FLEET = 2000
+"""Minions that start at once; as many events may wait."""
+
+
 class ReactorTests(SynchronousTestCase):
     """One master, alone."""
 
@@ -220,6 +224,36 @@ class ReactorTests(SynchronousTestCase):
         jobs = made.rig.published_jobs()
         self.assertEqual(sorted(job["arg"][0]["i"] for job in jobs), list(range(1000)))
         self.assertEqual(made.reactor.status()["figures"]["throttled"], 1000)
+
+    def test_all_start_at_once(self) -> None:
+        """
+        A fleet starts in one moment, as minions of 3008.5 do after a cut: each start is reacted to
+        once, and so is what another minion brings when there is no room left. Only the minion that
+        brings more than the others loses something, and that is said.
+        """
+        made = self.reacting(
+            [{"salt/minion/*/start": "@a.sls"}, {"site/alarm": "@a.sls"}],
+            a=RUNNER,
+            options={"reactor_worker_hwm": FLEET},
+        )
+        bus = made.rig.bus
+        for number in range(5):
+            bus.fire("site/alarm", {"id": "busy", "i": f"busy-{number}"}, sender="busy")
+        for number in range(FLEET - 2):
+            name = f"m{number}"
+            bus.fire(f"salt/minion/{name}/start", {"id": name, "i": number}, sender=name)
+        bus.fire("site/alarm", {"id": "other", "i": "other"}, sender="other")
+        self.assertLessEqual(made.reactor.status()["depth"], FLEET)
+        made.turn()
+        made.turn(1)
+
+        done = [run["fun_args"][0]["i"] for run in made.runs()]
+        others = [each for each in done if isinstance(each, str)]
+        self.assertEqual(others, ["busy-0", "other"])
+        self.assertEqual(sorted(set(done) - set(others)), list(range(FLEET - 2)))
+        self.assertEqual(len(done), FLEET)
+        self.assertEqual([said["tag"] for said in made.said("lost")], ["site/alarm"] * 4)
+        self.assertEqual(made.reactor.status()["figures"]["lost:hwm"], 4)
 
     def test_beacon_loop(self) -> None:
         """

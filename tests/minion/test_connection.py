@@ -503,6 +503,25 @@ class DeniedTests(LinkCase):
         self.assertEqual(len([p for p in self.master.patience if p]), 1)
         self.assertGreater(len(self.master.patience), 15)
 
+    def test_pending_patience_after_a_restart(self) -> None:
+        """
+        A master that was restarted while it kept its answer is asked to keep it again, so the
+        minion is up at once when its key is accepted.
+        """
+        self.master.state, self.master.holds = "pending", True
+        self.link.start()
+        self.net.run(60, 0.2)
+        self.master.alive = False
+        self.net.run(40, 0.2)
+        self.master.alive = True
+        self.net.run(120, 0.2)
+
+        self.master.state = "accepted"
+        self.master.decide()
+        self.net.run(0.5)
+
+        self.assertTrue(self.link.up)
+
     def test_T_MIN_3_rejected(self) -> None:
         """A rejected minion goes on asking, slowly, and says what to do."""
         self.master.state = "rejected"

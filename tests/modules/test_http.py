@@ -143,7 +143,7 @@ class HttpTests(SynchronousTestCase):
         ):
             told = self.echo(**kwargs)
             self.assertEqual([told[0], told[1], told[3]], [method, rest, body])
-        self.assertEqual(told[2]["User-agent"], "Salt/3008.2 http.query()")
+        self.assertEqual(told[2]["User-agent"], "Salt/3008.5 http.query()")
         told = self.echo(method="POST", header_dict={"X-A": 1}, header_list=["Q: http://x", "bad"])
         self.assertEqual(told[2]["X-A"], "1")
         self.assertEqual(told[2]["Q"], "http://x")

@@ -606,7 +606,7 @@ class AuthorityTests(SynchronousTestCase):
         grains = Grains(self.opts, machine=self.machine)
 
         self.assertEqual(grains["saltversioninfo"], list(COMPAT_VERSION))
-        self.assertEqual(grains["saltversion"], "3008.2")
+        self.assertEqual(grains["saltversion"], "3008.5")
         self.assertNotEqual(grains["saltwistedversion"], grains["saltversion"])
 
 

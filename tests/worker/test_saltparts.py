@@ -7,6 +7,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from saltwisted import compat
+from saltwisted.compat import version
+from saltwisted.config.compat import COMPAT_VERSION, COMPAT_VERSION_TEXT
 from saltwisted.worker.process.loader import Loaders
 from tests.worker.test_saltname import SiteCase
 
@@ -85,6 +88,12 @@ def all_of_them():
 
 class PartTests(SiteCase):
     """Values are those that stock 3008.2 has given for the same calls."""
+
+    def test_one_version(self) -> None:
+        """Site modules, templates and C{manage.versions} are told the same release."""
+        told = (compat.__version__, version.__version__, version.__saltstack_version__)
+        self.assertEqual(set(told), {COMPAT_VERSION_TEXT})
+        self.assertEqual(version.__version_info__, COMPAT_VERSION)
 
     def test_terminal(self) -> None:
         """C{salt.utils.color} has Salt's codes; C{salt.output} prints as commands do."""
