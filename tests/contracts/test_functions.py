@@ -11,6 +11,7 @@ from attrs import evolve
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.domain.who import local
 from saltwisted.errors import SaltwistedError
 from saltwisted.master import runner_table, wheel_table
 from saltwisted.master.calls import Calls
@@ -124,7 +125,7 @@ class CallTests(SynchronousTestCase):
 
     def call(self, kind: str, fun: str, *arg: Any, **kwarg: Any) -> dict[str, Any]:
         """Call one of its functions."""
-        call: Any = getattr(self.ctx, kind)(fun, arg, kwarg, "root")
+        call: Any = getattr(self.ctx, kind)(fun, arg, kwarg, local("root"))
         return self.successResultOf(Deferred.fromCoroutine(call))  # type: ignore[no-any-return]
 
     def test_called(self) -> None:
