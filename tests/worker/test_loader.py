@@ -656,17 +656,38 @@ class SurroundingsTests(LoaderCase):
         self.assertEqual(self.loaders().modules["shown.f"].__outputter__, "highstate")
 
     def test_custom_grains(self) -> None:
-        """Functions of synced grain modules are among the grains, and see none themselves."""
+        """
+        Functions of synced grain modules are among the grains, and see those of the configuration
+        alone, in C{__grains__} and in the options.
+        """
         self.module(
             "mygrains",
-            "def f():\n    return {'colour': 'red', 'seen': dict(__grains__)}",
+            "def f():\n"
+            "    seen = [dict(__grains__), dict(__opts__['grains'])]\n"
+            "    return {'colour': 'red', 'seen': seen}",
             kind="grains",
         )
-        self.opts.update(conf_file=os.path.join(self.base, "minion"), grains={})
+        for given in ({}, {"rack": "r7"}):
+            self.opts.update(conf_file=os.path.join(self.base, "minion"), grains=given)
 
-        grains = make_grains(self.opts)
+            grains = make_grains(self.opts)
 
-        self.assertEqual((grains["colour"], grains["seen"]), ("red", {}))
+            self.assertEqual((grains["colour"], grains["seen"]), ("red", [given, given]))
+
+    def test_custom_grains_again(self) -> None:
+        """
+        Grains that are made again within a job are new: those that the job had are not taken for
+        those of the configuration.
+        """
+        self.opts.update(conf_file=os.path.join(self.base, "minion"), grains={"rack": "r7"})
+        loaders = self.loaders(grains={"rack": "r7", "colour": "green", "gone": 1})
+        self.module("mygrains", "def f():\n    return {'colour': __grains__}", kind="grains")
+
+        for opts in (loaders.opts, Loaders(loaders.opts).opts):
+            grains = make_grains(opts)
+
+            self.assertEqual(grains["colour"], {"rack": "r7"})
+            self.assertNotIn("gone", grains)
 
 
 class OptsTests(SynchronousTestCase):

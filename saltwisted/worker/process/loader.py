@@ -239,12 +239,20 @@ def make_grains(opts: Mapping[str, Any]) -> Any:
     """
     This machine's grains, with those of synced modules, computed as they are asked for.
 
-    Custom grain modules see no grains and no pillar, as in Salt.
+    Custom grain modules see the grains of the configuration and no pillar, as in Salt.
     """
     from saltwisted.worker.grains.collect import Grains
 
-    custom = Loaders(opts, grains={}, pillar={})["grains"]
-    return Grains(opts, custom.items)
+    custom: list[Loader] = []
+
+    def functions() -> Any:
+        if not custom:
+            custom.append(Loaders(opts, grains=dict(grains.static), pillar={})["grains"])
+        return custom[0].items()
+
+    static = opts.static_grains if isinstance(opts, Opts) else opts.get("grains")
+    grains = Grains(opts, functions, static.static if isinstance(static, Grains) else static or {})
+    return grains
 
 
 class _Pack(dict[str, Any]):
