@@ -438,6 +438,10 @@ class _Settling:
             self.unknown(option)
             return value
         declared = self.cls.fields[option]
+        if option in ("peer", "peer_run") and isinstance(value, bool):
+            # Nobody has a right by it, in stock neither: no reason to refuse the start
+            self.warn(option, f"{option} has to be a map; {value!r} allows nothing")
+            return {}
         if value is None and "None" not in declared:
             return defaults[option]
         if isinstance(value, str) and value.startswith("sdb://"):

@@ -1200,8 +1200,16 @@ class MinionConfig(CommonOptions):
     winrepo_cache_expire_min: HandedOn[int] = 1800
 
     def as_opts(self) -> dict[str, Any]:
-        """As for both roles; C{__cachedir} is where the cache is when modules move C{cachedir}."""
-        return {"__cachedir": self.cachedir, **super().as_opts()}
+        """
+        As for both roles; C{__cachedir} is where the cache is when modules move C{cachedir}, and
+        a port that is written with the one master is C{master_port}.
+        """
+        opts = {"__cachedir": self.cachedir, **super().as_opts()}
+        one = self.master if isinstance(self.master, str) and "," not in self.master else ""
+        if one and self.master_type == "str":
+            # Modules see the two apart, as in Salt
+            opts["master"], opts["master_port"] = self.address_of(one)
+        return opts
 
     def masters(self) -> list[tuple[str, int]]:
         """
