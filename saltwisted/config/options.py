@@ -225,6 +225,8 @@ class CommonOptions(Options):
     fileserver_backend: list[Any] = ["roots"]
     #: Whether links are followed when files are listed.
     fileserver_followsymlinks: bool = True
+    #: Seconds for which a list of files is not looked at again; from 1 on it is one second.
+    fileserver_list_cache_time: int = 20
     #: Whether links are left out.
     fileserver_ignoresymlinks: bool = False
 
