@@ -24,6 +24,13 @@ EX_NO_TARGET = 42
 NOBODY = "No minions matched the target. No command was sent, no jid was assigned."
 
 
+def _say_nobody(answer: Mapping[str, Any]) -> None:
+    """Nobody was reached: that, and what is wrong with the target, if the master says so."""
+    for problem in answer.get("problems") or ():
+        console.write_error(f"{problem}\n")
+    console.say(NOBODY)
+
+
 def _more(parser: Parser) -> None:
     flag = options._flag
     flag(parser, "-s", "--static", help="print all returns together, at the end")
@@ -383,7 +390,7 @@ class Salt:
                         " files of that one are served until then\n"
                     )
                 if not item["minions"] or not item["jid"]:
-                    console.say(NOBODY)
+                    _say_nobody(item)
                     yield {}
                     return
                 unknown.update(item.get("missing") or ())
@@ -402,7 +409,7 @@ class Salt:
     def _in_background(self, publication: dict[str, Any]) -> int:
         answer = self.client.call("publish", **publication)
         if not answer.get("minions"):
-            console.say(NOBODY)
+            _say_nobody(answer)
         console.say(f"Executed command with job ID: {answer.get('jid') or 0}")
         return 0
 

@@ -636,6 +636,15 @@ class RunnerTests(SynchronousTestCase):
         self.assertEqual(items[0]["data"]["message"], "Runner is 1% done")
         self.assertIn("_stamp", items[0]["data"])
 
+    def test_problems(self) -> None:
+        """Whose target means nobody by a mistake is told of it; minions are not."""
+        rig = Rig(self)
+        load = {"fun": "test.ping", "arg": [], "tgt": "*(", "tgt_type": "pcre"}
+        for exact, problems in ((False, ["Invalid regular expression '*('"]), (True, [])):
+            call = rig.ctx.dispatcher.publish(load, local("root"), exact=exact)
+            answer = self.successResultOf(_run(call))
+            self.assertEqual((answer["minions"], answer["problems"]), ([], problems))
+
     def test_sync(self) -> None:
         """Modules are put where pillars find them; changed, listed and vanished ones as well."""
         rig = Rig(self)
