@@ -225,8 +225,6 @@ class CommonOptions(Options):
     fileserver_backend: list[Any] = ["roots"]
     #: Whether links are followed when files are listed.
     fileserver_followsymlinks: bool = True
-    #: Seconds for which a list of files is not looked at again; from 1 on it is one second.
-    fileserver_list_cache_time: int = 20
     #: Whether links are left out.
     fileserver_ignoresymlinks: bool = False
 
@@ -450,6 +448,7 @@ class MasterConfig(CommonOptions):
             "presence_events", "auth_events_autosign_grains", "append_domain", "log_dir", "include",
             "autosign_timeout", "minion_id_lowercase", "minion_id_remove_domain", "id_function",
             "rest_cherrypy", "rest_twisted", "rest_timeout", "minion_events", "wheel_dirs",
+            "fileserver_list_cache_time",
         )
     )  # fmt: skip
 
@@ -728,6 +727,8 @@ class MasterConfig(CommonOptions):
     minionfs_blacklist: list[Any] = []
     #: Bytes of one chunk of a file.
     file_buffer_size: int = 1048576
+    #: Seconds for which a list of files is not looked at again; from 1 on it is one second.
+    fileserver_list_cache_time: int = 20
     fileserver_verify_config: HandedOn[bool] = True
     salt_cp_chunk_size: int = 98304
     #: Seconds between two updates of the file server.
