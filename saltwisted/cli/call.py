@@ -137,7 +137,8 @@ def _override(line: CommandLine) -> None:
         opts["file_client"] = "local"
     if line.given("refresh_grains_cache"):
         opts["grains_cache"] = False
-    if chosen.module_executors:
+    if isinstance(chosen.module_executors, str) and chosen.module_executors:
+        # Of the command line; what the configuration says is a value already
         opts["module_executors"] = words.value_of(chosen.module_executors)
     opts["fun"] = line.args[0] if line.args else ""
     opts["arg"] = line.args[1:]

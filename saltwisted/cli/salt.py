@@ -40,6 +40,13 @@ def awaited(late: Sequence[str]) -> str:
     )
 
 
+def _say_nobody(answer: Mapping[str, Any]) -> None:
+    """Nobody was reached: that, and what is wrong with the target, if the master says so."""
+    for problem in answer.get("problems") or ():
+        console.write_error(f"{problem}\n")
+    console.say(NOBODY)
+
+
 def _more(parser: Parser) -> None:
     flag = options._flag
     flag(parser, "-s", "--static", help="print all returns together, at the end")
@@ -400,7 +407,7 @@ class Salt:
                 if item.get("late"):
                     console.write_error(awaited(item["late"]))
                 if not item["minions"] or not item["jid"]:
-                    console.say(NOBODY)
+                    _say_nobody(item)
                     yield {}
                     return
                 unknown.update(item.get("missing") or ())
@@ -419,7 +426,7 @@ class Salt:
     def _in_background(self, publication: dict[str, Any]) -> int:
         answer = self.client.call("publish", **publication)
         if not answer.get("minions"):
-            console.say(NOBODY)
+            _say_nobody(answer)
         console.say(f"Executed command with job ID: {answer.get('jid') or 0}")
         return 0
 

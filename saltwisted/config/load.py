@@ -56,7 +56,7 @@ OTHER_NAMES = frozenset(
     color_theme conf_dir deploy_scripts_search_path diff_cache_events eauth_redis_host
     eauth_redis_port enable_cloud_grains enable_lspci engines_dirs environment
     event_return_queue_max_seconds executor_dirs ext_pillar_first ext_processes
-    file_ignore_glob fileserver_dirs fileserver_events fileserver_list_cache_time
+    file_ignore_glob fileserver_dirs fileserver_events
     force_color git_pillar_provider git_pillar_remotes gitfs_provider
     grains_refresh_pre_exec inventory_base_uri keep_tmp
     lazy_loader_strict_matching location log_datefmt_console log_fmt log_handlers_dirs
@@ -438,6 +438,10 @@ class _Settling:
             self.unknown(option)
             return value
         declared = self.cls.fields[option]
+        if option in ("peer", "peer_run") and isinstance(value, bool):
+            # Nobody has a right by it, in stock neither: no reason to refuse the start
+            self.warn(option, f"{option} has to be a map; {value!r} allows nothing")
+            return {}
         if value is None and "None" not in declared:
             return defaults[option]
         if isinstance(value, str) and value.startswith("sdb://"):

@@ -450,6 +450,7 @@ class MasterConfig(CommonOptions):
             "presence_events", "auth_events_autosign_grains", "append_domain", "log_dir", "include",
             "autosign_timeout", "minion_id_lowercase", "minion_id_remove_domain", "id_function",
             "rest_cherrypy", "rest_twisted", "rest_timeout", "minion_events", "wheel_dirs",
+            "fileserver_list_cache_time",
         )
     )  # fmt: skip
 
@@ -728,6 +729,8 @@ class MasterConfig(CommonOptions):
     minionfs_blacklist: list[Any] = []
     #: Bytes of one chunk of a file.
     file_buffer_size: int = 1048576
+    #: Seconds for which a list of files is not looked at again; from 1 on it is one second.
+    fileserver_list_cache_time: int = 20
     fileserver_verify_config: HandedOn[bool] = True
     salt_cp_chunk_size: int = 98304
     #: Seconds between two updates of the file server.
@@ -1202,8 +1205,16 @@ class MinionConfig(CommonOptions):
     winrepo_cache_expire_min: HandedOn[int] = 1800
 
     def as_opts(self) -> dict[str, Any]:
-        """As for both roles; C{__cachedir} is where the cache is when modules move C{cachedir}."""
-        return {"__cachedir": self.cachedir, **super().as_opts()}
+        """
+        As for both roles; C{__cachedir} is where the cache is when modules move C{cachedir}, and
+        a port that is written with the one master is C{master_port}.
+        """
+        opts = {"__cachedir": self.cachedir, **super().as_opts()}
+        one = self.master if isinstance(self.master, str) and "," not in self.master else ""
+        if one and self.master_type == "str":
+            # Modules see the two apart, as in Salt
+            opts["master"], opts["master_port"] = self.address_of(one)
+        return opts
 
     def masters(self) -> list[tuple[str, int]]:
         """

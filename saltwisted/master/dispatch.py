@@ -54,6 +54,8 @@ OF_RUN: ContextVar[str] = ContextVar("generation_of_run", default="")
 """The generation of the orchestration of which the present call is a step; empty for none."""
 OPTIONAL_KWARGS = ("metadata", "ret_config", "ret_kwargs", "module_executors", "executor_opts")
 """Keys of a publish load's C{kwargs} that stock minions understand inside the job map."""
+MOST_PROBLEMS = 3
+"""What is wrong with a target, as far as its caller is told."""
 MOST_TAGS = 1000
 """Beginnings of tags that one caller may listen for."""
 ISSUERS = 10_000
@@ -174,7 +176,9 @@ class Dispatcher:
             reason = f"Master could not resolve minions for target {load['tgt']}"
             if selection.missing:
                 reason = "No minions matched the target."
-            return {"jid": None, "minions": [], "error": reason}
+            # Not to minions: it may name groups of the configuration
+            problems = [] if exact else list(selection.problems[:MOST_PROBLEMS])
+            return {"jid": None, "minions": [], "error": reason, "problems": problems}
         if by_pillar or judged is not None:
             # Minions would read the words themselves: pillar not exactly, and any expression by the
             # rules of their own release, which need not be those by which it was judged

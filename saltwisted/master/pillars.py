@@ -189,6 +189,10 @@ class Pillars:
             self._keep(key, packed, answer, grains, wrong)
         if is_own:
             packed = self._served(key, packed, wrong)
+            failing = answer.get("failing")
+            if failing and not wrong:
+                # The minion gets it: half a pillar is better than one of yesterday
+                self.errors.found(key[0], failing[0], True)
         if not (override or ext or extra) and self._ground.config.minion_data_cache:
             self._ground.cache.put("pillar", minion_id, unpack(packed))
         return packed

@@ -283,14 +283,16 @@ class Control:
 
     async def fire_event(self, call: Call) -> Any:
         """Fire an event on the minion's bus, and with C{to_master} on the master's too."""
-        tag, data = str(call.args["tag"]), call.args.get("data")
-        data = data if isinstance(data, dict) else {"data": data}
+        tag, given = str(call.args["tag"]), call.args.get("data")
+        data = given if isinstance(given, dict) else {"data": given}
         about = firing_job(tag, data)
         if about and any(is_secret(job) for job in self._jobs() if job.get("jid") == about):
             tag, data = told_event(tag, data)
         self._bus.fire(tag, data)
         if call.args.get("to_master"):
-            load = {"cmd": "_minion_event", "tag": tag, "data": data, "pretag": None}
+            # A master gets text as it was given: the event there is this load
+            sent = data if isinstance(given, dict) else data["data"]
+            load = {"cmd": "_minion_event", "tag": tag, "data": sent, "pretag": None}
             if not data.get("__pub_jid"):
                 # It is sent again where no answer comes, and is the same event then
                 self._fired += 1

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred, TimeoutError
+from twisted.internet.defer import Deferred, DeferredLock, TimeoutError
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
@@ -37,6 +37,9 @@ TRIGGERS = {"pillar_refresh": "pillar", "module_refresh": "modules", "grains_ref
 
 NOTHING_KEPT = frozenset(("beacons", "matchers", "resources"))
 """Refreshing these is done as soon as it is asked: each job looks for itself."""
+
+PATIENCE = 60.0
+"""Seconds that a new pillar waits for grains which are being collected: they may never end."""
 
 STARTUP = {
     "sls": lambda config: ("state.sls", [list(config.sls_list)]),
@@ -89,6 +92,10 @@ class Minion(Service):
         self._pick = pick
         self._marks = marks
         self._marked: Any = None
+        self._collecting = DeferredLock()
+        self._begun = 0
+        self._collected = 0
+        self._told: Mapping[str, Any] | None = None
         self.grains: dict[str, Any] = {}
         self.pillar: dict[str, Any] = {}
         self.opts = config.as_opts()
@@ -147,23 +154,54 @@ class Minion(Service):
 
     async def _collect(self) -> bool:
         """
-        Collect the grains.
+        Collect the grains: once at a time, and together with all others who asked before it began.
 
         @return: whether they differ from those before.
         @raises RemoteError: the worker failed.
         """
-        # Before they are read: what changes meanwhile is read the next time
-        self._marked = self._marks()
+        begun, before = self._begun, self.grains
+        async with self._collecting:
+            if self._collected <= begun:
+                await self._collect_now()
+        return self.grains is not before
+
+    async def _collect_now(self) -> None:
+        self._begun += 1
+        number = self._begun
+        # As they are before they are read: what changes meanwhile is read the next time
+        marks = self._marks()
         ret = await self._call("grains.items", [], ("grains",))
         grains = ret.get("return")
         if not isinstance(grains, dict):
             raise RemoteError("GrainsError", str(grains)[:500])
-        changed = grains != self.grains
-        if changed:
+        # Only now: whoever looks at the marks wants to know which files the grains are from
+        self._marked, self._collected = marks, number
+        if grains != self.grains:
             self.grains = grains
             self._facts.set_fact("grains", grains)
             self._tell()
-        return changed
+
+    async def _settle(self) -> None:
+        """
+        Have the grains that the files of grains now say, without collecting them if none of these
+        files has changed.
+
+        @raises RemoteError: the worker failed.
+        """
+        try:
+            await self._collecting.acquire().addTimeout(PATIENCE, self._clock)
+        except TimeoutError:
+            self.log.warn(
+                "the grains are still being collected after {patience} seconds: the pillar is "
+                "compiled with those from before",
+                patience=PATIENCE,
+            )
+            return
+        try:
+            if self._marks() != self._marked:
+                await self._collect_now()
+        finally:
+            self._collecting.release()
 
     def take_pillar(self, pillar: dict[str, Any]) -> None:
         """A new pillar has come."""
@@ -279,23 +317,26 @@ class Minion(Service):
         # well; here that takes the grains as they are, unless a file that they are written in has
         # changed: a grain module that was just synced, and /etc/salt/grains, show as in Salt.
         changed = False
-        if what != "pillar" or self._marks() != self._marked:
-            try:
+        try:
+            if what == "pillar":
+                await self._settle()
+            else:
                 changed = await self._collect()
-            except SaltwistedError as error:
-                if what == "grains":
-                    raise
-                self.log.error("the grains could not be collected: {error}", error=str(error))
+        except SaltwistedError as error:
+            if what == "grains":
+                raise
+            self.log.error("the grains could not be collected: {error}", error=str(error))
         if what == "modules":
             self._bus.fire(REFRESHED["modules"], {"complete": True})
-            return True
-        if what == "grains" and not changed:
+        # A pillar that others have asked for meanwhile has told the master
+        if what != "pillar" and (not changed or self._told is self.grains):
             return True
         link = self._pick()
         if link is None:
             raise SaltwistedError("no master is connected")
         # The fields make it a pillar of somebody's own in the link's eyes: take it ourselves.
         fields = {"clean_cache": True} if how.get("clean_cache") else {}
+        self._told = self.grains
         pillar = await link.fetch_pillar(**fields)
         if fields:
             self.take_pillar(pillar)

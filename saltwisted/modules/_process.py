@@ -197,6 +197,11 @@ def in_terminal(
     out_master, out_slave = pty.openpty()
     err_master, err_slave = pty.openpty()
     for descriptor in (out_slave, err_slave):
+        # The terminal of a person needs a carriage return before each line feed; what is read
+        # here is data, as it would be without a terminal
+        attributes = termios.tcgetattr(descriptor)
+        attributes[1] &= ~termios.ONLCR
+        termios.tcsetattr(descriptor, termios.TCSANOW, attributes)
         fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     process = subprocess.Popen(
         cmd,

@@ -28,7 +28,13 @@ TOP_ENVS_CKEY = "saltutil._top_file_envs"
 
 
 def _top_envs() -> Any:
-    """The environments that this minion's top file names; found out once per job."""
+    """
+    The environment of the state run that this is a part of, or of the configuration. Without any,
+    those that this minion's top file names; found out once per job.
+    """
+    saltenv = __opts__.get("saltenv")
+    if saltenv:
+        return [str(saltenv)]
     if TOP_ENVS_CKEY not in __context__:
         __context__[TOP_ENVS_CKEY] = _find_top_envs()
     return __context__[TOP_ENVS_CKEY]
@@ -55,7 +61,8 @@ def _find_top_envs() -> Any:
     )
     tops: dict[str, list[Any]] = {}
     try:
-        for env in __fileclient__.envs():
+        only = __opts__.get("state_top_saltenv")
+        for env in [str(only)] if only else __fileclient__.envs():
             path = __fileclient__.cache_file(name, env)
             if not path:
                 continue

@@ -3,7 +3,7 @@ Data written as text and read back: what C{slsutil.serialize} and C{file.seriali
 
 Each format behaves as stock's serializer of its name, which differ in details: YAML loses its last
 newline and sorts the keys of every map, yamlex keeps the order of ordered maps, JSON is not
-escaped. C{toml} is there if its library is.
+escaped. C{toml} is read in any case, and written if its library is there.
 """
 
 from __future__ import annotations
@@ -212,10 +212,15 @@ def _to_toml(data: Any, **options: Any) -> Any:
 
 
 def _from_toml(text: Any, **options: Any) -> Any:
-    import toml
-
+    """Read by the library C{toml} if it is there, as in Salt; else by Python's own reader."""
     given = options if hasattr(text, "read") else {}
     try:
+        if importlib.util.find_spec("toml") is None:
+            import tomllib
+
+            return tomllib.loads(_as_text(text))
+        import toml
+
         return toml.loads(_as_text(text), **given)
     except Exception as error:
         raise DeserializationError(error) from error
@@ -243,6 +248,8 @@ def pair(
     """
     if name in OWN:
         return OWN[name]
-    if name == "toml" and importlib.util.find_spec("toml") is not None:
-        return _TOML
+    if name == "toml":
+        if importlib.util.find_spec("toml") is not None:
+            return _TOML
+        return others.get("toml.serialize"), others.get("toml.deserialize", _from_toml)
     return others.get(f"{name}.serialize"), others.get(f"{name}.deserialize")

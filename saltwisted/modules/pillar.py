@@ -185,7 +185,8 @@ def _compiled(
     if __opts__.get("file_client") == "local" and not getattr(__master__, "connected", False):
         from saltwisted.worker.pillar.work import PillarWorker
 
-        request = {**load, "override": override}
+        own = getattr(__opts__, "static_pillar", None)
+        request = {**load, "override": override, "seed": own if isinstance(own, dict) else {}}
         before = __opts__.get("__pillarenv_before", __opts__.get("pillarenv"))
         if override or pillarenv != before:
             # Without a master Salt lays a pillar that is compiled again over the one that it has

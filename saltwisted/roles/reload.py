@@ -26,7 +26,8 @@ MASTER_BUILT_IN = frozenset(
     tcp_keepalive_cnt tcp_keepalive_intvl keysize key_pass signing_key_pass master_sign_pubkey
     master_sign_key_name sign_pub_messages publish_signing_algorithm publish_session
     file_roots fileserver_backend file_ignore_regex file_ignore_glob
-    fileserver_followsymlinks fileserver_ignoresymlinks hash_type keep_jobs_seconds keep_jobs
+    fileserver_followsymlinks fileserver_ignoresymlinks fileserver_list_cache_time
+    hash_type keep_jobs_seconds keep_jobs
     master_job_cache job_claims_max job_claims_size_max
     loop_interval minimum_auth_version request_server_ttl max_open_files cluster_id
     cluster_peers cluster_pki_dir cluster_secret cluster_pub_fingerprint cluster_pool_port

@@ -12,12 +12,23 @@ from typing import Any
 import msgpack
 from attrs import define, field, frozen
 from twisted.internet.defer import Deferred
-from twisted.logger import Logger
+from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
 
 from saltwisted.errors import RemoteError
 from saltwisted.transports.children import Child, Exit, plain
 from saltwisted.transports.ipc import Handler, PeerProcess
+
+LONGEST = 16_384
+"""Characters of one log line of a child."""
+LEVELS = (
+    (50, LogLevel.critical),
+    (40, LogLevel.error),
+    (30, LogLevel.warn),
+    (20, LogLevel.info),
+    (0, LogLevel.debug),
+)
+"""From which number on, by the C{logging} module, a line has which level."""
 
 
 @frozen(kw_only=True)
@@ -73,7 +84,8 @@ class CallPool:
     The pooled children of one entry, and the calls that wait for them.
 
     @param spawn: creates a child whose requests go to a handler.
-    @param handler: answers the requests of children, except those for work.
+    @param handler: answers the requests of children, except those for work and their log lines,
+        which become lines of the daemon's log.
     """
 
     log = Logger()
@@ -149,12 +161,24 @@ class CallPool:
             if op == "begins":
                 worker.site = str(args.get("path"))[:300]
                 return None
+            if op == "log":
+                self._logged(args)
+                return None
             return await self._handler(op, args, peer, stream)
 
         child = self._spawn(child_said)
         worker = Pooled(child, self._clock.seconds())
         self._workers.add(worker)
         _ = child.exited.addCallback(self._exited, worker)
+
+    def _logged(self, args: dict[str, Any]) -> None:
+        number, source = int(args.get("level", 20)), str(args.get("name", ""))[:200]
+        self.log.emit(
+            next((level for least, level in LEVELS if number >= least), LogLevel.debug),
+            "{source}: {text}",
+            source=source,
+            text=str(args.get("message", ""))[:LONGEST],
+        )
 
     def _work(self, worker: Pooled, args: dict[str, Any]) -> Deferred[Any]:
         """A child brings a result, if it had a call, and asks for the next."""

@@ -88,8 +88,30 @@ class LocalHost:
         )
 
     def find(self, path: str, saltenv: str) -> str | None:
-        """As the protocol says."""
-        return self._finder(path, saltenv)
+        """
+        As the protocol says. A whole path of this machine, C{/srv/salt/x.jinja}, means the file
+        below the roots of the environment, in whichever of them it is; none outside of them.
+        """
+        return self._finder(self._below(path, saltenv), saltenv)
+
+    def _below(self, path: str, saltenv: str) -> str:
+        """A whole path as one below a root; any other path as it is."""
+        if path.startswith("/"):
+            whole = os.path.normpath(path)
+            for root in self._directories(saltenv):
+                base = os.path.normpath(str(root))
+                if whole.startswith(f"{base}/"):
+                    return whole[len(base) + 1 :]
+        return path
+
+    def _directories(self, saltenv: str) -> Sequence[str]:
+        """Where the files of an environment are on this machine: its roots, or their copies."""
+        if self._opts.get("file_client") == "local":
+            roots = self._opts.get("file_roots") or {}
+            found = roots.get(saltenv) if isinstance(roots, Mapping) else None
+            return found if isinstance(found, (list, tuple)) else ()
+        cachedir = self._opts.get("cachedir")
+        return [os.path.join(str(cachedir), "files", saltenv)] if cachedir else ()
 
     def stamp(self, path: str) -> Hashable | None:
         """As the protocol says; only files count."""
@@ -211,6 +233,9 @@ class RootsHost(LocalHost):
         found = super().stamp(path)
         self.seen[path] = found  # type: ignore[assignment]
         return found
+
+    def _directories(self, saltenv: str) -> Sequence[str]:
+        return self._roots.get(saltenv) or super()._directories(saltenv)
 
     def _in_roots(self, path: str, saltenv: str) -> str | None:
         if ".." in path.split("/"):

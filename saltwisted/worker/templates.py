@@ -88,7 +88,8 @@ def render_text(
                 context={} if engine == "py" else names,
                 extra={**names, "context": own} if engine == "py" else {},
             )
-            return str(step(text, job))
+            made = step(text, job)
+            return _text_of(made, path) if engine == "py" else str(made)
     except TemplateFailure as error:
         failure = SaltRenderError(str(error))
         failure.context = error.context
@@ -97,6 +98,25 @@ def render_text(
     # As in Salt, the reason stands above it in a traceback, and nothing of ours between them.
     failure.__context__ = reason
     raise failure
+
+
+def _text_of(made: Any, path: str) -> str:
+    """
+    What C{run()} of a template has returned, which becomes a file.
+
+    @raises SaltRenderError: it is no text: C{None} of a forgotten C{return}, a number, a list.
+    """
+    if isinstance(made, str):
+        return made
+    if isinstance(made, (bytes, bytearray)):
+        try:
+            return made.decode()
+        except UnicodeDecodeError as error:
+            raise SaltRenderError(
+                f"run() of the template {path} returned no text: {error}"
+            ) from error
+    kind = type(made).__name__
+    raise SaltRenderError(f"run() of the template {path} has to return text, and returned {kind}")
 
 
 def render_data(

@@ -140,6 +140,41 @@ class LocalTests(CallTestCase):
 
         self.assertEqual(result.out, "local:\n    - x\n")
 
+    def configure(self, text: str) -> None:
+        """Add lines to the minion's file."""
+        with open(f"{self.root}/minion", "a", encoding="utf-8") as file:
+            file.write(text)
+
+    def test_pillar_of_configuration(self) -> None:
+        """C{pillar} of the configuration is part of the pillar, below what is compiled."""
+        os.mkdir(f"{self.root}/pillar")
+        for name, text in (("top", "base: {'*': [a]}"), ("a", "x: {{ opts.id }}\ny: 1")):
+            with open(f"{self.root}/pillar/{name}.sls", "w", encoding="utf-8") as file:
+                file.write(text + "\n")
+        self.configure("pillar: {x: mine, z: 2}\n")
+        words = ("salt-call", "--local", f"--pillar-root={self.root}/pillar", "--out=json")
+
+        whole = {"x": "here", "y": 1, "z": 2}
+        for call in (["pillar.items", "unmask=True"], ["pillar.items", "unmask=True", "pillar={}"]):
+            value = json.loads(self.command(*words, *call).out)["local"]
+            self.assertEqual(value, whole, call)
+        value = json.loads(self.command(*words, "slsutil.renderer", "string={{ pillar }}").out)
+        self.assertEqual(value["local"], whole)
+
+    def test_executors(self) -> None:
+        """
+        C{module_executors} of the configuration may be a list; one that is not there is named, and
+        the command line comes first.
+        """
+        self.configure("module_executors: [nosuch, direct_call]\n")
+
+        result = self.command("salt-call", "--local", "test.ping")
+        self.assertIn("Executor 'nosuch' is not available", result.out + result.err)
+        result = self.command(
+            "salt-call", "--local", "--module-executors=[direct_call]", "test.ping"
+        )
+        self.assertEqual((result.status, result.out), (0, "local:\n    True\n"))
+
     def test_no_function(self) -> None:
         """Without a function: the help, and a usage error."""
         result = self.command("salt-call", "--local")

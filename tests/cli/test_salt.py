@@ -91,6 +91,20 @@ class ReturnsTests(CommandTestCase):
         )
         self.assertEqual((result.status, result.err), (2, "ERROR: No return received\n"))
 
+    def test_nobody_by_mistake(self) -> None:
+        """What is wrong with a target is said on stderr, in front and in the background."""
+        published = {"kind": "published", "jid": None, "minions": [], "missing": []}
+        problem = "Invalid regular expression '*('"
+        self.daemon(
+            run=lambda args: iter([{**published, "problems": [problem]}]),
+            publish=lambda args: {"jid": None, "minions": [], "problems": [problem]},
+        )
+
+        for words in ([], ["--async"]):
+            result = self.command("salt", *words, "-E", "*(", "test.ping")
+            self.assertIn(f"{problem}\n", result.err)
+            self.assertIn("No minions matched the target.", result.out)
+
     def test_failed(self) -> None:
         """A non-zero return code makes the status 1, after all returns were printed."""
         self.daemon(run=job(("a", "no", 127), ("b", "yes", 0)))

@@ -359,6 +359,16 @@ class IdTests(SynchronousTestCase):
             "a.b([('x', 1)]) /etc/salt/pki/minion",
         )
 
+    def test_peer_of_nobody(self) -> None:
+        """C{peer: true} allows nothing, as in Salt; the master starts, and says so."""
+        for option in ("peer", "peer_run"):
+            for value in ("true", "false"):
+                result = loaded("master", {"master": f"{option}: {value}\n"})
+                self.assertEqual(getattr(result.master, option), {})
+                (warning,) = result.warnings
+                self.assertIn(f"{option} has to be a map", warning)
+                self.assertIn("allows nothing", warning)
+
     def test_masters(self) -> None:
         """Masters are split into host and port in every form Salt knows."""
         config = self.minion(
@@ -382,6 +392,22 @@ class IdTests(SynchronousTestCase):
             self.minion("master: 'a:1'\nmaster_uri_format: ip_only\n").masters(), [("a:1", 4506)]
         )
         self.assertEqual(self.minion("").masters(), [("salt", 4506)])
+
+    def test_master_and_port(self) -> None:
+        """Modules see the port of a lone master apart from it, as in Salt, and several whole."""
+        for text, master, port in (
+            ("master: 127.0.0.1:24506", "127.0.0.1", 24506),
+            ("master: '[::1]:24506'", "::1", 24506),
+            ("master: '::1'", "::1", 4506),
+            ("master: a\nmaster_port: 1", "a", 1),
+            ("master: [a, 'b:2']\nmaster_port: 1", ["a", "b:2"], 1),
+            ("master: a:2,b:3", "a:2,b:3", 4506),
+            ("master: site.master\nmaster_type: func", "site.master", 4506),
+            ("master: 'a:1'\nmaster_uri_format: ip_only", "a:1", 4506),
+        ):
+            config = self.minion(text + "\n")
+            opts = config.as_opts()
+            self.assertEqual((opts["master"], opts["master_port"]), (master, port), text)
 
 
 class OptionsTests(SynchronousTestCase):

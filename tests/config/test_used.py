@@ -40,8 +40,15 @@ COMPOSED = {
     "disable_returners": ("worker/process/loader.py", 'f"disable_{tag}'),
     "beacons": ("minion/daemon.py", '"beacons"'),
     "module_dirs": ("worker/process/modulefiles.py", '"module_dirs"'),
+    "fileserver_list_cache_time": (
+        "stores/roots/served.py",
+        "options.fileserver_list_cache_time",
+    ),
 }
-"""Options whose whole name stands nowhere, with the file and the words that read them."""
+"""
+Options whose whole name stands nowhere, or whose reader calls the configuration otherwise, with the
+file and the words that read them.
+"""
 
 
 class Small(Options):

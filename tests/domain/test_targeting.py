@@ -253,6 +253,36 @@ class PublicationTests(SynchronousTestCase):
 class NodegroupTests(SynchronousTestCase):
     """Groups are unfolded before a job is published."""
 
+    def test_wrong(self) -> None:
+        """
+        A target that cannot be understood means nobody, and it is said why: an expression that is
+        none, in every kind of target; a ring of groups; one that is not there.
+        """
+        groups = {"ring": "N@gnir", "gnir": "N@ring", "lost": "N@nowhere or N@gone"}
+        there = universe(nodegroups=groups)
+        for tgt, tgt_type in (
+            ("*(", "pcre"),
+            ("os:(", "grain_pcre"),
+            ("os:*a", "pillar_pcre"),
+            ("E@*(", "compound"),
+            ("* and not P@os:(", "compound"),
+            ("* and not J@a:b:[", "compound"),
+        ):
+            answer = check_minions(tgt, tgt_type, there)
+            self.assertEqual(list(answer.minions), [], tgt)
+            self.assertIn("Invalid regular expression", str(answer.problems), tgt)
+        for tgt, tgt_type, why in (
+            ("ring", "nodegroup", "illegal nested"),
+            ("N@ring", "compound", "illegal nested"),
+            ("lost", "nodegroup", 'unknown nodegroup "nowhere"'),
+            ("nowhere", "nodegroup", 'unknown nodegroup "nowhere"'),
+        ):
+            answer = check_minions(tgt, tgt_type, there)
+            self.assertEqual(list(answer.minions), [], tgt)
+            self.assertIn(why, str(answer.problems), tgt)
+        for tgt in ("os:(?:x|y)", "os:x:y", "os:[x:y]"):
+            self.assertEqual(list(check_minions(tgt, "grain_pcre", there).problems), [], tgt)
+
     def test_unfold(self) -> None:
         """Groups become words; targets without groups stay as they are."""
         groups = {"web": "web*", "both": "N@web or db1", "named": "a,b"}

@@ -41,6 +41,7 @@ class Config:
     fileserver_ignoresymlinks: bool = False
     file_ignore_regex: Any = ()
     file_ignore_glob: Any = ()
+    fileserver_list_cache_time: int = 20
     hash_type: str = "sha256"
 
 

@@ -303,6 +303,29 @@ class ErrorTests(PillarCase):
         """What C{status} says."""
         return self.pillars.errors.problem
 
+    def test_failing_command(self) -> None:
+        """
+        A command of an external pillar that fails is named, though the pillar has no error of it:
+        the minion gets it, also with C{pillar_last_good}; and it is forgotten when it works again.
+        """
+        for last_good in (False, True):
+            path = os.path.join(self.where, "fails")
+            command = f"echo 'y: 2'; test ! -e {path}"
+            self.pool = InProcess()
+            self.pillars = self.master(
+                ext_pillar=[{"cmd_yaml": command}], pillar_last_good=last_good
+            )
+            self.assertEqual((self.ask()["y"], self.problem()), (2, ""))
+            with open(path, "w"):
+                pass
+
+            self.assertEqual(self.ask()["y"], 2)
+            self.assertIn("m1", self.problem())
+            self.assertIn("ext_pillar cmd_yaml: the command ended with 1", self.problem())
+            os.remove(path)
+            self.ask()
+            self.assertEqual(self.problem(), "")
+
     def test_named(self) -> None:
         """Of the minions whose pillars have errors some are named, with the error and no data."""
         self.ask()

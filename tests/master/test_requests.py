@@ -636,16 +636,29 @@ class RunnerTests(SynchronousTestCase):
         self.assertEqual(items[0]["data"]["message"], "Runner is 1% done")
         self.assertIn("_stamp", items[0]["data"])
 
+    def test_problems(self) -> None:
+        """Whose target means nobody by a mistake is told of it; minions are not."""
+        rig = Rig(self)
+        load = {"fun": "test.ping", "arg": [], "tgt": "*(", "tgt_type": "pcre"}
+        for exact, problems in ((False, ["Invalid regular expression '*('"]), (True, [])):
+            call = rig.ctx.dispatcher.publish(load, local("root"), exact=exact)
+            answer = self.successResultOf(_run(call))
+            self.assertEqual((answer["minions"], answer["problems"]), ([], problems))
+
     def test_sync(self) -> None:
         """Modules are put where pillars find them; changed, listed and vanished ones as well."""
         rig = Rig(self)
         place = os.path.join(rig.home, "extmods")
         rig = Rig(self, extension_modules=place)
-        for name, text in (("_modules/a.py", "1"), ("_modules/b/c.py", "2"), ("_pillar/p.py", "3")):
+
+        def write(name: str, text: str) -> None:
             path = os.path.join(rig.root, name)
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "w") as handle:
                 handle.write(text)
+
+        for name, text in (("_modules/a.py", "1"), ("_modules/b/c.py", "2"), ("_pillar/p.py", "3")):
+            write(name, text)
 
         def run(fun: str, **kwarg: Any) -> Any:
             call = rig.ctx.runner(f"saltutil.{fun}", [], kwarg, local("root"))
@@ -666,6 +679,14 @@ class RunnerTests(SynchronousTestCase):
         self.assertEqual(there(), ["modules/a.py", "pillar/p.py"])
         self.assertEqual(run("sync_pillar", extmod_blacklist="p"), [])
         self.assertEqual(there(), ["modules/a.py"])
+
+        # Files that come between two calls in the same second count
+        for number, fun in enumerate(("sync_proxymodules", "sync_all", "sync_proxymodules")):
+            write(f"_proxy/p{number}.py", "4")
+            found = run(fun)
+            came = found["proxymodules"] if fun == "sync_all" else found
+            self.assertEqual(came, [f"proxy.p{number}"])
+            self.assertIn(f"proxy/p{number}.py", there())
 
     def test_backends(self) -> None:
         """Backends are chosen and excluded by name; there is one."""

@@ -203,9 +203,7 @@ class ControlTests(SynchronousTestCase):
         self.assertEqual(self.bus.fired, [("a/b", {"x": 1}), ("c", {"data": "word"})])
         load = self.links.asked[0][1]
         self.assertTrue(load.pop("__pub_jid"))
-        self.assertEqual(
-            load, {"cmd": "_minion_event", "tag": "c", "data": {"data": "word"}, "pretag": None}
-        )
+        self.assertEqual(load, {"cmd": "_minion_event", "tag": "c", "data": "word", "pretag": None})
 
     def test_T_LOG_1_progress(self) -> None:
         """T-LOG-1: what a secret job says while it runs is stars on the minion's bus already."""

@@ -177,12 +177,12 @@ class MinionTests(SynchronousTestCase):
         self.grains = {"os": "N"}
         self.bus.fire("module_refresh", {})
         self.assertEqual(
-            (self.link.fetched, self.minion.grains), ([{"clean_cache": True}], {"os": "N"})
+            (self.link.fetched, self.minion.grains), ([{"clean_cache": True}, {}], {"os": "N"})
         )
         self.minion.stopService()
         self.bus.fire("grains_refresh", {})
 
-        self.assertEqual(len(self.link.fetched), 1)
+        self.assertEqual(len(self.link.fetched), 2)
         self.assertEqual(self.bus.receivers, [])
 
     def test_environment(self) -> None:
@@ -245,6 +245,95 @@ class MinionTests(SynchronousTestCase):
 
         self.assertEqual(self.link.fetched, [{}])
         self.assertEqual(self.workers.facts["grains"], {"os": "Y"})
+
+    def later(self) -> list[Deferred[Any]]:
+        """From now on, each collection of grains waits until it is answered."""
+        waiting: list[Deferred[Any]] = []
+
+        async def call(fun: str, arg: Any, without: Any) -> dict[str, Any]:
+            self.calls.append((fun, arg, without))
+            waiting.append(Deferred())
+            return {"return": await waiting[-1]}
+
+        self.minion._call = call
+        return waiting
+
+    def test_refresh_of_a_sync(self) -> None:
+        """
+        Modules, then pillar, as C{saltutil.sync_all} asks: the master is told the grains of the
+        new modules, once, and compiles the pillar by them.
+        """
+        self.start()
+        assert self.link is not None
+        for first, second in (("modules", "pillar"), ("grains", "pillar"), ("pillar", "modules")):
+            self.link.fetched.clear()
+            seen: list[Any] = []
+
+            def on_pillar(pillar: Any, seen: list[Any] = seen) -> None:
+                seen.append(self.minion.grains)
+
+            self.link.on_pillar = on_pillar
+            waiting = self.later()
+            self.marks += 1
+            new = {"zone": f"z{self.marks}"}
+            for what in (first, second):
+                self.successResultOf(self.refresh(what))
+            self.assertEqual(self.link.fetched, [], "compiled by the grains from before")
+            for _ in range(2):
+                while waiting:
+                    waiting.pop(0).callback(new)
+
+            self.assertEqual(self.minion.grains, new)
+            self.assertEqual((seen, self.link.fetched), ([new], [{}]))
+
+    def test_refresh_modules_alone(self) -> None:
+        """New grains that only a refresh of the modules has found are told to the master."""
+        self.start()
+        assert self.link is not None
+        self.grains = {"zone": "z1"}
+
+        self.successResultOf(self.refresh("modules", wait=True))
+        self.assertEqual(self.link.fetched, [{}])
+        self.successResultOf(self.refresh("modules", wait=True))
+
+        self.assertEqual(self.link.fetched, [{}])
+
+    def test_refresh_together(self) -> None:
+        """
+        However many ask while grains are being collected, they are collected once more for all of
+        them; a collection that fails is tried again by the next pillar.
+        """
+        self.start()
+        waiting = self.later()
+        asked = [self.refresh("grains", wait=True) for _ in range(5)]
+        self.assertEqual(len(waiting), 1)
+        waiting[0].callback({"n": 1})
+        self.assertEqual(len(waiting), 2)
+        waiting[1].callback({"n": 2})
+        for each in asked:
+            self.successResultOf(each)
+        self.assertEqual(len(waiting), 2)
+
+        self.marks += 1
+        for _ in range(2):
+            pillar = self.refresh("pillar", wait=True)
+            waiting[-1].errback(RemoteError("WorkerDied", "it died"))
+            self.successResultOf(pillar)
+        self.assertEqual(len(waiting), 4)
+
+    def test_refresh_beside_endless_grains(self) -> None:
+        """Grains that are collected without end do not keep the pillar from being refreshed."""
+        self.start()
+        assert self.link is not None
+        self.later()
+        self.successResultOf(self.refresh("grains"))
+        pillar = self.refresh("pillar", wait=True, timeout=300)
+        self.assertNoResult(pillar)
+
+        self.clock.advance(60)
+
+        self.assertTrue(self.successResultOf(pillar))
+        self.assertEqual(self.link.fetched, [{}])
 
     def test_refresh_others(self) -> None:
         """Modules are news for the bus; what is never kept is always fresh; the rest is unknown."""

@@ -238,13 +238,18 @@ class Rules(SynchronousTestCase):
         self.assertEqual(lines, ["""chroot '/no such; root' /bin/sh -c 'echo '"'"'a'"'"'; id'"""])
 
     def test_terminal(self) -> None:
-        """With C{use_vt} the program has a terminal, and both its outputs are told apart."""
+        """
+        With C{use_vt} the program has a terminal, and both its outputs are told apart; their lines
+        end as without one.
+        """
         module = cmd()
 
         answer = module.run_all(
-            "test -t 1 && echo yes; echo no >&2", use_vt=True, python_shell=True
+            "test -t 1 && echo yes && echo more; echo no >&2; echo any >&2",
+            use_vt=True,
+            python_shell=True,
         )
 
-        self.assertEqual(answer["stdout"].strip(), "yes")
-        self.assertEqual(answer["stderr"].strip(), "no")
+        self.assertEqual(answer["stdout"], "yes\nmore\n")
+        self.assertEqual(answer["stderr"], "no\nany\n")
         self.assertEqual(answer["retcode"], 0)

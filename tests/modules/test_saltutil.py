@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -655,6 +656,9 @@ class OnTheMaster(SynchronousTestCase):
 class BrokenTopTests(SynchronousTestCase):
     """Syncing while the top file is broken."""
 
+    given: Mapping[str, Any] = {}
+    """More options of the configuration."""
+
     def synced(self, top: str, **envs: str) -> Any:
         """What C{saltutil.sync_modules} says; C{envs} have top files of their own."""
         base = os.path.abspath(self.mktemp())
@@ -669,6 +673,7 @@ class BrokenTopTests(SynchronousTestCase):
         conf = os.path.join(base, "conf")
         os.makedirs(conf)
         given = {"id": "m1", "root_dir": base, "file_client": "local", "file_roots": roots}
+        given.update(self.given)
         with open(os.path.join(conf, "minion"), "w") as file:
             json.dump(given, file)
         opts = load_from_disk("minion", conf).config.as_opts()
@@ -700,6 +705,25 @@ class BrokenTopTests(SynchronousTestCase):
         """The top files that can be rendered still say which environments are meant."""
         dev = "dev: {'*': [x]}\n"
         self.assertEqual(self.synced("{% if %}", dev=dev), ["modules.of_dev"])
+
+    def test_environment(self) -> None:
+        """
+        The C{saltenv} of the configuration, or of the run that this is a part of, is the only one;
+        C{state_top_saltenv} says whose top file counts.
+        """
+        tops = {env: f"{env}: {{'*': [x]}}\n" for env in ("base", "dev", "qa")}
+        others = {"dev": tops["dev"], "qa": tops["qa"]}
+        both = [f"modules.of_{env}" for env in ("base", "dev", "qa")]
+        for given, came in (
+            ({}, both),
+            ({"saltenv": "dev"}, ["modules.of_dev"]),
+            ({"saltenv": "base"}, ["modules.of_base"]),
+            ({"state_top_saltenv": "qa"}, ["modules.of_qa"]),
+        ):
+            self.given = given
+            self.assertEqual(sorted(self.synced(tops["base"], **others)), came, given)
+        self.given = {"saltenv": "dev"}
+        self.assertEqual(self.synced(tops["base"], dev=""), ["modules.of_dev"])
 
     def test_no_top(self) -> None:
         """A file that renders to something else than a top file is refused in a sentence."""

@@ -180,13 +180,14 @@ class ShellTests(SynchronousTestCase):
         """T-ARG-1: a minion's id in an operator's command is a plain word, or nothing is run."""
         ran: list[str] = []
 
-        def run(line: str, **_: Any) -> str:
+        def run(line: str, **_: Any) -> dict[str, Any]:
             ran.append(line)
-            return "{}"
+            return {"retcode": 0, "stdout": "{}", "stderr": ""}
 
         sources = types.SimpleNamespace(
             host=types.SimpleNamespace(volatile=set()),
-            functions=lambda: {"cmd.run": run, "cmd.run_stdout": run},
+            functions=lambda: {"cmd.run_all": run},
+            failing=[],
         )
         for kind in (extsources.cmd_json, extsources.cmd_yaml, extsources.cmd_yamlex):
             pillar = kind(cast(Any, sources))

@@ -43,13 +43,17 @@ class FormatTests(SynchronousTestCase):
         self.assertEqual(str(error), "Serializer 'upper' does not implement deserialize.")
 
     def test_toml(self) -> None:
-        """TOML is written and read where its library is, and is not found elsewhere."""
+        """TOML is written where its library is, and read everywhere: Python has a reader."""
         functions = self.loaders().modules
         self.patch(_serializers.importlib.util, "find_spec", lambda name: None)
         error = self.assertRaises(
             CommandExecutionError, functions["slsutil.serialize"], "toml", {"a": 1}
         )
-        self.assertEqual(str(error), "Serializer 'toml' not found.")
+        self.assertEqual(str(error), "Serializer 'toml' does not implement serialize.")
+        read = functions["slsutil.deserialize"]
+        self.assertEqual(read("toml", "[a]\nb = [1, 2]\n"), {"a": {"b": [1, 2]}})
+        self.assertEqual(read("toml", b"a = '\xc3\xa4'"), {"a": "\u00e4"})
+        self.assertRaises(_serializers.DeserializationError, read, "toml", "a = ")
 
         self.patch(_serializers.importlib.util, "find_spec", find_spec)
         if find_spec("toml") is None:

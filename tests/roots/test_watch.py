@@ -154,6 +154,7 @@ class ServedTests(SynchronousTestCase):
         options: dict[str, Any] = {
             "fileserver_followsymlinks": True,
             "fileserver_ignoresymlinks": False,
+            "fileserver_list_cache_time": 20,
             "file_ignore_regex": [],
             "file_ignore_glob": [],
             "hash_type": "sha256",

@@ -28,6 +28,7 @@ class Options:
     fileserver_ignoresymlinks: bool = False
     file_ignore_regex: Any = ()
     file_ignore_glob: Any = ()
+    fileserver_list_cache_time: int = 20
     hash_type: str = "sha256"
     pki_dir: str = "/nonexistent/pki"
     cluster_pki_dir: str | None = None
@@ -443,6 +444,22 @@ class RootsTests(FolderTestCase):
         self.clock += 1.0
 
         self.assertEqual(self.listed(roots).files, ("x",))
+
+    def test_listed_at_once(self) -> None:
+        """
+        With C{fileserver_list_cache_time: 0} a file is listed in the moment that it is there; any
+        other value is a second, as without.
+        """
+        os.makedirs(self.path("a"))
+        for number, seconds in enumerate((0, 1, 20)):
+            roots = self.roots(fileserver_list_cache_time=seconds)
+            before = self.listed(roots).files
+            self.write(f"a/x{number}")
+            at_once = self.listed(roots).files
+            self.assertEqual(f"x{number}" in at_once, seconds == 0, seconds)
+            self.assertEqual(len(at_once) - len(before), int(seconds == 0))
+            self.clock += 1.0
+            self.assertIn(f"x{number}", self.listed(roots).files)
 
     def test_listed_together(self) -> None:
         """Many who want one listing wait for one walk; a walk that fails is tried again."""

@@ -7,10 +7,11 @@ from typing import Any
 import msgpack
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
+from twisted.logger import Logger, formatEvent
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.errors import RemoteError
-from saltwisted.transports.callpool import CallPool, PoolLimits
+from saltwisted.transports.callpool import LONGEST, CallPool, PoolLimits
 from saltwisted.transports.children import Child, Exit
 from saltwisted.transports.ipc import Handler, PeerProcess
 
@@ -35,6 +36,11 @@ class FakeChild:
         """Ask for work, with what came of the last."""
         d: Deferred[Any] = Deferred.fromCoroutine(self._asked("work", result, PEER, None))  # type: ignore[arg-type]
         d.addCallback(lambda packed: self.got.append(packed and msgpack.unpackb(packed)))  # type: ignore[unused-awaitable]
+
+    def say(self, op: str, args: dict[str, Any]) -> None:
+        """Send anything else."""
+        d: Deferred[Any] = Deferred.fromCoroutine(self._asked(op, args, PEER, None))  # type: ignore[arg-type]
+        d.addErrback(lambda failure: self.got.append(failure.value))  # type: ignore[unused-awaitable]
 
     def exit(self, status: int) -> None:
         """It has ended."""
@@ -79,6 +85,24 @@ class CallPoolTests(SynchronousTestCase):
         self.assertEqual(self.failureResultOf(calls[2], RemoteError).value.name, "Bad")
         one.ask(value=None)
         self.assertIsNone(self.successResultOf(calls[1]))
+
+    def test_lines(self) -> None:
+        """What a child logs is in the daemon's log, at its level, and no longer than a line may."""
+        seen: list[Any] = []
+        self.patch(CallPool, "log", Logger(observer=seen.append))
+        pool = self.pool(size=1)
+        call = pool.call(1, 60)
+        child = self.children[0]
+        child.ask()
+        levels = ("critical", "error", "warn", "info", "debug", "debug")
+        for number in (50, 40, 30, 20, 15, 1):
+            child.say("log", {"level": number, "name": "of.site", "message": "m" * 20_000})
+
+        self.assertEqual([event["log_level"].name for event in seen], list(levels))
+        for event in seen:
+            self.assertEqual(formatEvent(event), "of.site: " + "m" * LONGEST)
+        child.ask(value=None)
+        self.successResultOf(call)
 
     def test_too_long(self) -> None:
         """Who takes too long is killed, and the next call gets another child."""

@@ -20,11 +20,12 @@ from typing import Any
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock, deferLater
+from twisted.logger import Logger, LogLevel, formatEvent
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from saltwisted.errors import RemoteError, TransportClosed
 from saltwisted.stores.roots.filework import make_request, read_request
-from saltwisted.transports.callpool import PoolLimits
+from saltwisted.transports.callpool import CallPool, PoolLimits
 from saltwisted.transports.children import Exit
 from saltwisted.transports.workers import WarmPool
 from saltwisted.worker.jobfiles import Outbox, is_job_process, read_kept, read_procs
@@ -582,6 +583,22 @@ class PoolTests(Case):
         self.assertEqual((error.name, error.message), ("ValueError", "why"))
         self.assertEqual(await self.call("ask", "thing"), {"answer": "thing"})
         self.assertEqual(await self.call("pid"), pids[0])
+
+    @awaited
+    async def test_lines(self) -> None:
+        """What a call logs is in the daemon's log, from the configuration's level on."""
+        seen: list[Any] = []
+        self.patch(CallPool, "log", Logger(observer=seen.append))
+        await self.call("log", 40, 30, 20, 10)
+        self.assertEqual(
+            [formatEvent(event) for event in seen], ["of.site: said 40", "of.site: said 30"]
+        )
+
+        seen.clear()
+        self.pool.set_fact("opts", {"log_level": "info"})
+        self.pool.recycle(SERVE)
+        await self.call("log", 40, 20, 10)
+        self.assertEqual([event["log_level"] for event in seen], [LogLevel.error, LogLevel.info])
 
     @awaited
     async def test_queue(self) -> None:

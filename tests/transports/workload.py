@@ -4,6 +4,7 @@ What pooled children do in C{test_workers}.
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from typing import Any
@@ -21,6 +22,10 @@ def serve(payload: dict[str, Any], client: Any, facts: Any) -> Any:
             raise ValueError(args[0])
         case "ask":
             return client.call(args[0])
+        case "log":
+            for level in args:
+                logging.getLogger("of.site").log(level, "said %s", level)
+            return None
         case "sleep":
             return time.sleep(args[0])
         case "fact":

@@ -220,6 +220,23 @@ class ExecuteTests(SynchronousTestCase):
         self.assertIn("Minion in blackout mode", refused["return"])
         self.assertEqual((allowed["return"], refresh["return"]), ("x", "refreshed"))
 
+    def test_own(self) -> None:
+        """
+        What the minion calls for itself, grains and mine, passes through no executor: not through
+        those of the configuration, one that is not there yet, or C{sudo_user}.
+        """
+        for opts in (
+            {"module_executors": ["splay", "direct_call"], "splaytime": 0},
+            {"module_executors": ["warp"]},
+            {"module_executors": {}},
+            {"sudo_user": "nobody-at-all"},
+        ):
+            loaders = Loaders({**self.loaders.opts.copy(), **opts}, grains={}, pillar={})
+            job = {"fun": "test.echo", "arg": ["x"], "jid": "1"}
+            self.assertEqual(execute(loaders, job, own=True)["return"], "x", opts)
+            others = execute(loaders, job)["retcode"]
+            self.assertEqual(others, 0 if opts.get("module_executors") == {} else 1, opts)
+
     def test_unknown_executor(self) -> None:
         """An executor that is not there is named."""
         ret = self.run_job("test.ping", module_executors=["warp"])

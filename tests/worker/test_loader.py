@@ -346,27 +346,28 @@ class LoadingTests(LoaderCase):
         self.assertEqual(functions["test.shout"](), "A")
         self.assertNotIn("test.ping", functions)
 
-    def test_whole_module(self) -> None:
+    def test_both(self) -> None:
         """
-        A module that the site calls as one of ours replaces it as a whole, whatever its file is
-        called, and whatever was asked for first; two files of the site's may share a name.
+        A file of another name that the site calls as one of our modules adds its functions to
+        ours, and replaces those of the same name, whatever was asked for first, as in Salt; so do
+        two files of the site's.
         """
         head = "__virtualname__ = 'test'\ndef __virtual__():\n    return __virtualname__\n"
-        self.module("a_site", head + "def mine(): return 'mine'\n")
-        self.module("z_site", head + "def more(): return 'more'\n")
+        self.module("a_site", head + "def mine(): return 'mine'\ndef echo(x): return x * 2\n")
+        self.module("z_site", head + "def more(): return 'more'\ndef mine(): return 'z'\n")
 
-        for ask in (["test.ping"], ["test.mine"], ["test.more"], []):
+        for ask in (["test.ping"], ["test.mine"], ["test.more"], ["test.echo"], []):
             functions = self.loaders().modules
             if not ask:
                 functions.load_all()
             for name in ask:
                 functions.get(name)
-            self.assertNotIn("test.ping", functions)
+            self.assertIs(functions["test.ping"](), True)
+            self.assertEqual(functions["test.echo"]("x"), "xx")
             self.assertEqual([functions["test.mine"](), functions["test.more"]()], ["mine", "more"])
             functions.load_all()
-            self.assertEqual(
-                [name for name in functions if name.startswith("test.")], ["test.mine", "test.more"]
-            )
+            self.assertEqual(functions["test.echo"]("x"), "xx")
+            self.assertIn("test.fib", functions)
 
     def test_not_for_this_machine(self) -> None:
         """One whose C{__virtual__} says no leaves ours in its place."""
@@ -656,17 +657,38 @@ class SurroundingsTests(LoaderCase):
         self.assertEqual(self.loaders().modules["shown.f"].__outputter__, "highstate")
 
     def test_custom_grains(self) -> None:
-        """Functions of synced grain modules are among the grains, and see none themselves."""
+        """
+        Functions of synced grain modules are among the grains, and see those of the configuration
+        alone, in C{__grains__} and in the options.
+        """
         self.module(
             "mygrains",
-            "def f():\n    return {'colour': 'red', 'seen': dict(__grains__)}",
+            "def f():\n"
+            "    seen = [dict(__grains__), dict(__opts__['grains'])]\n"
+            "    return {'colour': 'red', 'seen': seen}",
             kind="grains",
         )
-        self.opts.update(conf_file=os.path.join(self.base, "minion"), grains={})
+        for given in ({}, {"rack": "r7"}):
+            self.opts.update(conf_file=os.path.join(self.base, "minion"), grains=given)
 
-        grains = make_grains(self.opts)
+            grains = make_grains(self.opts)
 
-        self.assertEqual((grains["colour"], grains["seen"]), ("red", {}))
+            self.assertEqual((grains["colour"], grains["seen"]), ("red", [given, given]))
+
+    def test_custom_grains_again(self) -> None:
+        """
+        Grains that are made again within a job are new: those that the job had are not taken for
+        those of the configuration.
+        """
+        self.opts.update(conf_file=os.path.join(self.base, "minion"), grains={"rack": "r7"})
+        loaders = self.loaders(grains={"rack": "r7", "colour": "green", "gone": 1})
+        self.module("mygrains", "def f():\n    return {'colour': __grains__}", kind="grains")
+
+        for opts in (loaders.opts, Loaders(loaders.opts).opts):
+            grains = make_grains(opts)
+
+            self.assertEqual(grains["colour"], {"rack": "r7"})
+            self.assertNotIn("gone", grains)
 
 
 class OptsTests(SynchronousTestCase):

@@ -32,7 +32,7 @@ from saltwisted.worker.jobfiles import (
     write_proc,
     write_whole,
 )
-from saltwisted.worker.process import main
+from saltwisted.worker.process import daemonlog, main
 from saltwisted.worker.process.loader import Loaders
 from saltwisted.worker.unlogged import unlogged
 from tests.worker.test_control import framed
@@ -273,8 +273,8 @@ class LinkTests(Case):
         self.addCleanup(root.setLevel, before[1])
         self.addCleanup(setattr, root, "handlers", before[0])
 
-        main.log_to(
-            main.DaemonLog(self.client), {"log_level": "error", "log_level_logfile": "info"}
+        daemonlog.log_to(
+            daemonlog.DaemonLog(self.client), {"log_level": "error", "log_level_logfile": "info"}
         )
         logging.getLogger("x.y").debug("silent")
         logging.getLogger("x.y").info("loud %s", "and clear")

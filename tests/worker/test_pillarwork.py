@@ -333,6 +333,42 @@ class RefusalTests(WorkerCase):
             self.ask(worker)
         self.assertNotIn(canary, str(heard.output))
 
+    def test_commands_that_fail(self) -> None:
+        """
+        A command that fails, or writes what it should not, is one line of the log, with the minion
+        and what it wrote to its standard error. The pillar has no error by it, as in stock; the
+        master hears of it beside.
+        """
+        cases = (
+            ({"cmd_yaml": "echo broken >&2; exit 3"}, "cmd_yaml", "ended with 3", ": broken"),
+            ({"cmd_json": "echo {"}, "cmd_json", "is no JSON (JSONDecodeError)", ""),
+            ({"cmd_yaml": "/no/such/program"}, "cmd_yaml", "ended with 127", "/no/such/program"),
+            ({"cmd_json": "/no/such/program"}, "cmd_json", "could not be run", "/no/such/program"),
+            ({"cmd_yaml": "echo 'a: [1'"}, "cmd_yaml", "is no YAML (ParserError)", ""),
+        )
+        for entry, name, why, more in cases:
+            worker = self.worker(
+                {"base": {"top.sls": TOP, "a.sls": "x: 1"}}, {"ext_pillar": [entry]}
+            )
+            with self.assertLogs("saltwisted.worker.pillar") as heard:
+                answer = self.ask(worker)
+
+            (line,) = heard.output
+            self.assertIn(f"ext_pillar {name} for m1: ", line)
+            self.assertIn(why, line)
+            self.assertIn(more, line)
+            (told,) = answer["failing"]
+            self.assertIn(f"ext_pillar {name}: ", told)
+            self.assertIn(why, told)
+            self.assertTrue(answer["good"])
+            self.assertEqual(unpack(answer["packed"]), {"x": 1})
+
+        kept = {"ext_pillar": [{"cmd_yaml": "echo 'y: 2'; exit 1"}, {"cmd_json": "echo '{}'"}]}
+        worker = self.worker({"base": {"top.sls": TOP, "a.sls": "x: 1"}}, kept)
+        answer = self.ask(worker)
+        self.assertEqual(unpack(answer["packed"]), {"x": 1, "y": 2})
+        self.assertEqual(answer["failing"], ["ext_pillar cmd_yaml: the command ended with 1"])
+
     def test_unsendable(self) -> None:
         """What msgpack cannot carry is an error in the pillar, not of the worker."""
         sls = "#!py\ndef run():\n    return {'x': object()}\n"

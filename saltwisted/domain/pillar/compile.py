@@ -81,6 +81,7 @@ class PillarCompiler:
     One compilation.
 
     @param override: C{pillar=...} of the command line.
+    @param seed: what there is before: what is compiled replaces its keys.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ class PillarCompiler:
         top, top_errors = self._top()
         errors: list[str] = []
         if ext and settings.ext_first:
-            early = self._external(dict(self._override), errors)
+            early = self._external({**self._data, **self._override}, errors)
             self._now(early)
             pillar = self._slses(top, errors)
             self._now(self._merge(self._data, pillar))

@@ -13,7 +13,7 @@ import posixpath
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from io import StringIO
+from io import IOBase, StringIO
 from types import ModuleType
 from typing import Any
 
@@ -221,9 +221,12 @@ class Renderer:
             return {}
         with self.host.rendering():
             for engine, argument in steps:
-                if data is not text and isinstance(data, str) and _is_written(engine):
-                    # What a template gave is a stream in Salt
+                if isinstance(data, str) and _is_written(engine):
+                    # Text is a stream in Salt, that of the file as well as what a template gave
                     data = StringIO(data)
+                elif isinstance(data, IOBase) and data.seekable():
+                    # Who made it, or looked at it, may have left it at its end
+                    data.seek(0)
                 turn = Job(job.path, job.saltenv, job.sls, argument, job.context, job.extra)
                 data = engine(data, turn)
                 if isinstance(data, str) and len(data) > LARGEST:

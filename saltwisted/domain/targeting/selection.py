@@ -267,6 +267,9 @@ class _Search:
         if self.wary and _takes_long(tgt, delimiter, regex):
             names = [name for name in names if name in known]
             return (yield from self.risky(tgt, kind, delimiter, names))
+        if regex and _is_wrong(tgt, delimiter):
+            self.problem(f"Invalid regular expression {tgt!r}")
+            return []
         fetch = self.fetching(bank, first_keys(tgt, delimiter))
         # Each star is tried on everything that is in there
         room = LIGHT // (1 + tgt.count("*"))
@@ -350,11 +353,16 @@ class _Search:
             if engine in NESTED_ENGINES:
                 exact = pillar_exact and engine in "IJ"
                 kind = "pillar_exact" if exact else NESTED_ENGINES[engine]
+                if NESTED[kind][1] and _is_wrong(pattern, word.delimiter or DELIMITER):
+                    # What is subtracted must not be nobody by mistake
+                    self.problem(f"Invalid regular expression {pattern!r}")
+                    return None
                 return set((yield from self.nested(pattern, kind, word.delimiter or DELIMITER)))
             if engine == "S":
                 return set((yield from self.ipcidr(pattern)))
             if engine == "E":
                 if len(pattern) <= HEAVY and compiled(pattern) is None:
+                    self.problem(f"Invalid regular expression {pattern!r}")
                     return None
                 return set((yield from self.pcre(pattern)))
             if engine == "R" and universe.expand_range is not None:
@@ -419,6 +427,16 @@ def _takes_long(tgt: str, delimiter: str, regex: bool) -> bool:
     if sum(map(len, parts)) > HEAVY:
         return True
     return regex and any(is_risky(part, 1) for part in parts)
+
+
+def _is_wrong(tgt: str, delimiter: str) -> bool:
+    """
+    Whether no part of a nested target is an expression, nor the star that stands for anything;
+    long ones are tried elsewhere.
+    """
+    parts = tails(tgt, delimiter) or [tgt]
+    short = sum(map(len, parts)) <= HEAVY
+    return short and all(part != "*" and compiled(part) is None for part in parts)
 
 
 def tails(tgt: str, delimiter: str) -> list[str]:

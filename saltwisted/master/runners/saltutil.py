@@ -45,7 +45,13 @@ FORMS = (
     "wrapper",
     "roster",
 )
-"""Kinds of modules, each with its directory C{_<kind>}, in the order of C{sync_all}."""
+"""
+Kinds of modules, each with its directory C{_<kind>} (but see C{FOLDERS}), in the order of
+C{sync_all}.
+"""
+
+FOLDERS = {"proxymodules": "proxy"}
+"""Kinds whose directory has another name."""
 
 ENDINGS = (".py", ".pyx", ".so", ".zip")
 LARGEST = 64 * 1024 * 1024
@@ -69,6 +75,7 @@ async def _sync(run: Run, form: str, saltenv: Any, white: Any, black: Any) -> li
     opts = ctx.config
     whitelist = _listed(opts.extmod_whitelist, white, form)
     blacklist = _listed(opts.extmod_blacklist, black, form)
+    form = FOLDERS.get(form, form)
     place = os.path.join(opts.extension_modules, form)
     changed: list[str] = []
     wanted: set[str] = set()
@@ -130,6 +137,7 @@ async def sync_all(
         salt-run saltutil.sync_all
         salt-run saltutil.sync_all extmod_whitelist={'runners': ['custom_runner'], 'grains': []}
     """
+    run.ctx.files.refresh()
     return {
         form: await _sync(run, form, saltenv, extmod_whitelist, extmod_blacklist) for form in FORMS
     }
@@ -142,6 +150,8 @@ def _syncing(form: str, name: str) -> Runner:
         extmod_whitelist: Any = None,
         extmod_blacklist: Any = None,
     ) -> list[str]:
+        # A file that was put there a moment ago is one that this is called for
+        run.ctx.files.refresh()
         try:
             return await _sync(run, form, saltenv, extmod_whitelist, extmod_blacklist)
         except StoreError as error:
@@ -149,7 +159,7 @@ def _syncing(form: str, name: str) -> Runner:
             return []
 
     sync.__doc__ = (
-        f"Sync modules from C{{salt://_{form}}} to the master.\n\n"
+        f"Sync modules from C{{salt://_{FOLDERS.get(form, form)}}} to the master.\n\n"
         f"CLI Example::\n\n    salt-run saltutil.{name}\n"
     )
     return sync

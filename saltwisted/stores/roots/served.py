@@ -64,6 +64,8 @@ class RootsOptions(Protocol):
     @property
     def fileserver_followsymlinks(self) -> bool: ...
     @property
+    def fileserver_list_cache_time(self) -> int: ...
+    @property
     def fileserver_ignoresymlinks(self) -> bool: ...
     @property
     def file_ignore_regex(self) -> Any: ...
@@ -162,6 +164,7 @@ class Roots:
         self._monotonic = monotonic
         self._now = now
         self._follow = bool(options.fileserver_followsymlinks)
+        self._fresh = min(_FRESH, float(options.fileserver_list_cache_time))
         self._ignore_links = bool(options.fileserver_ignoresymlinks)
         self._ignored = _ignorer(options.file_ignore_regex, options.file_ignore_glob)
         self.hash_type = str(options.hash_type)
@@ -326,7 +329,8 @@ class Roots:
         """
         Everything in an environment, at most a second old.
 
-        Within that second no question is asked; later the directories' mtimes are
+        Within that second, or C{fileserver_list_cache_time} if that is less, no question is asked;
+        later the directories' mtimes are
         compared (inline if they are few), and only a change makes it walk again.
         """
         known = self._listings.get(saltenv)
@@ -340,7 +344,7 @@ class Roots:
             return self._walk(saltenv, known, roots)
         if known.coming is not None:
             return known.coming.join()
-        if self._monotonic() - known.checked < _FRESH:
+        if self._monotonic() - known.checked < self._fresh:
             return known.listing
         if len(known.folders) <= _INLINE_FOLDERS and unchanged(known.folders):
             known.checked = self._monotonic()

@@ -30,8 +30,9 @@ from saltwisted.worker.exceptions import SaltException
 from saltwisted.worker.fileclient import file_client
 from saltwisted.worker.orchestration.acts import Acts, Publishing
 from saltwisted.worker.process import modulefiles
+from saltwisted.worker.process.daemonlog import DaemonLog, log_to
 from saltwisted.worker.process.loader import Loaders, make_grains
-from saltwisted.worker.process.main import DaemonLog, NoMaster, log_to, settle_process
+from saltwisted.worker.process.main import NoMaster, settle_process
 from saltwisted.worker.servedfiles import ServedFiles
 from saltwisted.worker.states.highstate import (
     HighState,

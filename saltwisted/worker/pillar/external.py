@@ -33,6 +33,7 @@ class Sources:
     @ivar opts: Salt-shaped options; C{id} is the master's own.
     @ivar functions: returns Salt's functions.
     @ivar extra: C{extra_minion_data} of the request.
+    @ivar failing: as L{saltwisted.worker.pillar.host.PillarHost} says.
     """
 
     opts: Mapping[str, Any] = field(repr=False)
@@ -43,6 +44,7 @@ class Sources:
     pillarenv: str | None = None
     saltenv: str | None = None
     extra: Mapping[str, Any] | None = None
+    failing: list[str] = field(factory=list, repr=False)
     pillar: Mapping[str, Any] = field(factory=dict, repr=False)
     changed: Callable[[Mapping[str, Any]], None] = lambda pillar: None
     compile_roots: Callable[[str, list[str]], Mapping[str, Any]] | None = None

@@ -12,6 +12,7 @@ from saltwisted.worker.control import ControlClient
 from saltwisted.worker.exceptions import SaltClientError
 from saltwisted.worker.process.loader import Loaders, make_grains
 from saltwisted.worker.process.main import DaemonLink, MasterLink, NoMaster
+from saltwisted.worker.process.opts import Opts
 
 
 class Here:
@@ -70,11 +71,16 @@ class Here:
 
 
 class Alone(NoMaster):
-    """C{__master__} without a master: pillars are compiled from C{pillar_roots} here."""
+    """
+    C{__master__} without a master: pillars are compiled from C{pillar_roots} here, over C{pillar}
+    of the configuration, as in Salt.
+    """
 
     def __init__(self, opts: dict[str, Any]) -> None:
         super().__init__("salt-call runs without one (--local)")
         self._opts = opts
+        own = opts.static_pillar if isinstance(opts, Opts) else opts.get("pillar")
+        self._own = dict(own) if isinstance(own, dict) else {}
         self._worker: Any = None
 
     def pillar(self, load: dict[str, Any], timeout: float | None = None) -> Any:
@@ -84,5 +90,6 @@ class Alone(NoMaster):
         if self._worker is None:
             self._worker = PillarWorker(self._opts)
         request = {key: load.get(key) for key in ("id", "grains", "saltenv", "pillarenv")}
+        request["seed"] = self._own
         request["override"] = load.get("pillar_override")
         return self._worker.value(request)

@@ -19,6 +19,8 @@ class PillarHost(Protocol):
     @ivar opts: Salt-shaped options; C{id} is the master's own.
     @ivar functions: returns Salt's functions.
     @ivar extra: C{extra_minion_data} of the request.
+    @ivar failing: what external pillars could not do, though the pillar has no error of it: a
+        sentence each, without data of the pillar.
     """
 
     opts: Mapping[str, Any]
@@ -29,6 +31,7 @@ class PillarHost(Protocol):
     pillarenv: str | None
     saltenv: str | None
     extra: Mapping[str, Any] | None
+    failing: list[str]
     compile_roots: Callable[[str, list[str]], Mapping[str, Any]] | None
 
     def groups(self) -> list[str]:

@@ -28,12 +28,27 @@ operator's line may have C{%s} in quotes of its own, or in a line within a line.
 """
 
 
+_STDERR = 500
+"""Characters of a command's standard error that the log shows."""
+
+
 def _command(
-    sources: PillarHost, parse: Callable[[str], Any], by_shell: bool
+    sources: PillarHost, parse: Callable[[str], Any], form: str, by_shell: bool
 ) -> Callable[..., Any]:
+    """
+    @param form: what the command writes, as C{YAML}.
+    @param by_shell: with a shell, and without its standard error.
+    """
+
     def ext_pillar(minion_id: str, pillar: Any, command: str) -> Any:
         """Run a command; C{%s} in it is the minion's id. Output that cannot be read is nothing."""
         sources.host.volatile.add("command")
+        name = f"cmd_{form.lower()}"
+
+        def wrong(why: str, more: str = "") -> None:
+            sources.failing.append(f"ext_pillar {name}: {why}")
+            log.critical("ext_pillar %s for %s: %s%s", name, minion_id, why, more)
+
         if "%s" in command and _HARMLESS.fullmatch(minion_id) is None:
             log.critical(
                 "ext_pillar command not run: a shell would interpret the minion id %r",
@@ -43,14 +58,22 @@ def _command(
         functions = sources.functions()
         line = command.replace("%s", minion_id)
         try:
-            if by_shell:
-                return parse(functions["cmd.run_stdout"](line, python_shell=True))
-            return parse(functions["cmd.run"](line))
+            how: dict[str, Any] = {"python_shell": True} if by_shell else {"redirect_stderr": True}
+            # The exit status is said below, with the minion and without what it wrote
+            ran = functions["cmd.run_all"](line, ignore_retcode=True, **how)
+        except Exception as error:
+            wrong("the command could not be run", f": {error}")
+            return {}
+        retcode = ran.get("retcode")
+        if retcode:
+            said = str(ran.get("stderr") or "").strip()[:_STDERR]
+            wrong(f"the command ended with {retcode}", f": {said}" if said else "")
+        try:
+            return parse(str(ran.get("stdout", "")))
         except Exception as error:
             # The output may hold secrets, the error may quote it.
-            log.critical(
-                "Data from an ext_pillar command failed to parse: %s", type(error).__name__
-            )
+            if not retcode:
+                wrong(f"what the command wrote is no {form} ({type(error).__name__})")
             return {}
 
     return ext_pillar
@@ -58,17 +81,17 @@ def _command(
 
 def cmd_json(sources: PillarHost) -> Callable[..., Any]:
     """A command that writes JSON."""
-    return _command(sources, json.loads, by_shell=False)
+    return _command(sources, json.loads, "JSON", by_shell=False)
 
 
 def cmd_yaml(sources: PillarHost) -> Callable[..., Any]:
     """A command that writes YAML."""
-    return _command(sources, safe_load, by_shell=True)
+    return _command(sources, safe_load, "YAML", by_shell=True)
 
 
 def cmd_yamlex(sources: PillarHost) -> Callable[..., Any]:
     """A command that writes yamlex."""
-    return _command(sources, load_yamlex, by_shell=True)
+    return _command(sources, load_yamlex, "yamlex", by_shell=True)
 
 
 # -- small ones ----------------------------------------------------------------------

@@ -9,8 +9,10 @@ directory or a grain changes.
 Calls have the shape C{{"do": "pillar", "id", "grains", "saltenv", "pillarenv", "override",
 "ext", "extra"}}; where C{grains}, C{override}, C{ext} and C{extra} are long, they are a map in
 C{packed}. The answer is C{{"packed": bytes, "files": [[path, stamp]], "grains":
-[names], "log": [lines], "good": bool}}: C{files} is C{None} for a pillar that must not be kept,
-C{grains} is C{None} if all were looked at, C{good} says that it has no errors. C{"do": "top"}
+[names], "log": [lines], "good": bool, "failing": [texts]}}: C{files} is C{None} for a pillar that
+must not be kept,
+C{grains} is C{None} if all were looked at, C{good} says that it has no errors, C{failing} what
+external pillars could not do all the same, a sentence each. C{"do": "top"}
 answers with the merged top file, C{"do": "tops"} with environment to SLS names, from
 C{master_tops}.
 """
@@ -52,6 +54,7 @@ VIRTUAL_GRAINS = ("kernel", "os", "os_family", "osrelease", "osmajorrelease", "i
 """What decides which execution modules there are; modules loaded for one set serve all alike."""
 
 KEPT_LOADERS = 4
+MOST_FAILING = 20
 DEEPEST = 3
 """Pillars within pillars."""
 _depth: ContextVar[int] = ContextVar("pillar_depth", default=0)
@@ -362,6 +365,7 @@ class PillarWorker:
             "grains": looked_at(compilation.grains),
             "log": compiled.summaries,
             "good": "_errors" not in pillar,
+            "failing": compilation.sources.failing[:MOST_FAILING],
             "details": compiled.details if request.get("details") else [],
         }
 

@@ -14,8 +14,9 @@ def take_beside(loader: Any, module: str) -> bool:
     found = {
         name: f for name, f in (loader._beside or {}).items() if name.partition(".")[0] == module
     }
-    if found and module not in loader.loaded_modules:
-        dict.update(loader, found)
+    if found:
+        for name, function in found.items():
+            dict.setdefault(loader, name, function)
         loader.loaded_modules.add(module)
     return bool(found)
 

@@ -135,7 +135,8 @@ def execute(
     @param job: Salt's publication: C{fun}, C{arg}, C{jid} and the optional fields.
     @param blackouts: the white list of every minion blackout in force.
     @param progress: told what a generator yields.
-    @param own: the job is this program's own: C{whitelist_modules} binds only others.
+    @param own: the job is this program's own: C{whitelist_modules} binds only others, and only
+        theirs pass through C{module_executors}.
     @return: C{return}, C{retcode}, C{success}, C{fun}, C{fun_args}, C{jid}, and of C{out},
         C{user}, C{metadata}, C{master_id} those that apply.
     """
@@ -261,13 +262,16 @@ def call(
     loaders.context["retcode"] = 0
     opts = loaders.opts
     executors = job.get("module_executors") or opts.get("module_executors") or ["direct_call"]
+    if own:
+        # Nobody has asked for it whom an executor could keep waiting, or run as somebody else
+        executors = ["direct_call"]
     if isinstance(executors, str):
         executors = [executors]
     if not isinstance(executors, list):
         raise SaltInvocationError(
             f"Wrong executors specification: {executors}. String or non-empty list expected"
         )
-    if opts.get("sudo_user") and executors[-1] != "sudo":
+    if opts.get("sudo_user") and executors[-1] != "sudo" and not own:
         executors = [*executors[:-1], "sudo"]
     with answering(name):
         for executor in executors:

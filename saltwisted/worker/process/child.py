@@ -14,6 +14,7 @@ from typing import Any
 from saltwisted.errors import SaltwistedError, TransportClosed
 from saltwisted.worker.control import ControlClient
 from saltwisted.worker.process import asbefore
+from saltwisted.worker.process.daemonlog import DaemonLog, log_to
 from saltwisted.worker.process.warm import Facts, unpack
 
 Entry = Callable[[Any, ControlClient, Facts], Any]
@@ -40,9 +41,11 @@ def serve_calls(entry: Entry, client: ControlClient, facts: Facts) -> int:
     """
     A pooled child: ask for work, do it, hand in the result with the next question.
 
-    The operation C{work} answers with a packed payload, or C{None} for the end.
+    The operation C{work} answers with a packed payload, or C{None} for the end. What is logged
+    goes to the daemon, from the level of the configuration on (C{warning} if there is none).
     """
     result: dict[str, Any] = {}
+    log_to(DaemonLog(client), facts.get("opts") or {})
     before = asbefore.AsBefore()
     asbefore.watching[:] = [before, asbefore.Told(client)]
     while True:

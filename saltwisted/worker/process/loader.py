@@ -1,15 +1,15 @@
 """
 Finds modules and gives them what Salt's modules expect to find around them.
 
-A module is a file in one of several directories: those of the configuration
-(C{module_dirs}, C{<kind>_dirs}), those synced from the master
-(C{extension_modules}, normally C{cachedir/extmods}), those of installed extensions
-(L{saltwisted.worker.process.extensions}), ours, and, where the C{salt} package is
-importable, stock's. A module of the configuration, the master or an extension
-replaces every other of its name, as a whole; stock's files only add the functions that
-ours lack. A module is executed when a name of it is first asked for, and asking for
-C{test.ping} executes C{test} alone: which file claims a name such as C{pkg} is
-read from its text, without running it.
+A module is a file in one of several directories: those of the configuration (C{module_dirs},
+C{<kind>_dirs}), those synced from the master (C{extension_modules}, normally
+C{cachedir/extmods}), those of installed extensions (L{saltwisted.worker.process.extensions}),
+ours, and, where the C{salt} package is importable, stock's. A module of the configuration, the
+master or an extension replaces every other file of its name, as a whole. If files of different
+names say that they are one module, it has the functions of all of them, those of the site
+first; stock's files only add the functions that ours lack. A module is executed when a name of
+it is first asked for, and asking for C{test.ping} executes C{test} alone: which file claims a
+name such as C{pkg} is read from its text, without running it.
 
 The conventions (C{__virtual__}, C{__virtualname__}, C{__func_alias__}, C{__load__},
 C{__init__}, the injected C{__salt__}, C{__grains__} ...) are those of Salt's
@@ -239,12 +239,20 @@ def make_grains(opts: Mapping[str, Any]) -> Any:
     """
     This machine's grains, with those of synced modules, computed as they are asked for.
 
-    Custom grain modules see no grains and no pillar, as in Salt.
+    Custom grain modules see the grains of the configuration and no pillar, as in Salt.
     """
     from saltwisted.worker.grains.collect import Grains
 
-    custom = Loaders(opts, grains={}, pillar={})["grains"]
-    return Grains(opts, custom.items)
+    custom: list[Loader] = []
+
+    def functions() -> Any:
+        if not custom:
+            custom.append(Loaders(opts, grains=dict(grains.static), pillar={})["grains"])
+        return custom[0].items()
+
+    static = opts.static_grains if isinstance(opts, Opts) else opts.get("grains")
+    grains = Grains(opts, functions, static.static if isinstance(static, Grains) else static or {})
+    return grains
 
 
 class _Pack(dict[str, Any]):
@@ -438,8 +446,6 @@ class Loader(LateFunctions):
             )
             return False
         for file in self._catalogue.candidates(module):
-            if module in self._of_site and file.rank != "ext":
-                continue
             self._load(file)
             if key is None:
                 if module in self.loaded_modules:
@@ -447,7 +453,7 @@ class Loader(LateFunctions):
             elif dict.__contains__(self, key):
                 return True
         if (
-            module not in self._of_site
+            not self._catalogue.is_of_site(module)
             and take_beside(self, module)
             and (key is None or dict.__contains__(self, key))
         ):
@@ -670,10 +676,7 @@ class Loader(LateFunctions):
         outputters = space.get("__outputter__") or {}
         # Here and not only where one is asked for: listing functions loads every module
         names = tuple(name for name in names if not self.whitelist or name in self.whitelist)
-        if file.rank == "ext":
-            self._of_site.update(names)
-        else:
-            names = tuple(name for name in names if name not in self._of_site)
+        of_site = file.rank == "ext"
         for attribute in listed:
             if attribute.startswith("_"):
                 continue
@@ -687,8 +690,12 @@ class Loader(LateFunctions):
             shown = aliases.get(attribute, attribute)
             for name in names:
                 key = f"{name}.{shown}"
-                if not dict.__contains__(self, key):
+                # The site's function, whichever was executed first; of two files of the site's,
+                # that of the first
+                if not dict.__contains__(self, key) or (of_site and key not in self._of_site):
                     dict.__setitem__(self, key, function)
+                if of_site:
+                    self._of_site.add(key)
         self.loaded_modules.update(names)
         decorators = sys.modules.get("salt.utils.decorators")
         if decorators is not None and file.rank != "own":

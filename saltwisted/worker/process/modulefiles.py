@@ -22,6 +22,7 @@ from attrs import define, field, frozen
 
 import saltwisted
 from saltwisted.worker.process import extensions
+from saltwisted.worker.process.modulenames import claimed_names
 
 BASE = "saltwisted.loaded"
 """Modules are named C{saltwisted.loaded.<int|ext>.<tag>.<name>}, much like stock."""
@@ -115,10 +116,12 @@ _ALIASES = re.compile(r"^__virtual_aliases__\s*(?::[^=\n]+)?=\s*(.+)$", re.M)
 _WORD = re.compile(r"""["']([\w.-]+)["']""")
 
 
-def claims(path: str) -> frozenset[str] | None:
+def claims(path: str, of_site: bool = False) -> frozenset[str] | None:
     """
     The names that a module may load as besides its file's, read from its text.
 
+    @param of_site: anybody may have written it, in any spelling that Python has. Ours and stock's
+        have the usual ones, and are looked through in a tenth of the time.
     @return: C{None} when the text computes the name: it may be any.
     """
     try:
@@ -131,6 +134,10 @@ def claims(path: str) -> frozenset[str] | None:
             text = source.read()
     except OSError:
         return frozenset()
+    if of_site:
+        result = claimed_names(text)
+        _claims[path] = (stamp, result)
+        return result
     names: set[str] = set()
     if "__virtual" not in text:
         _claims[path] = (stamp, frozenset())
@@ -198,9 +205,11 @@ def claiming(module: str, files: Iterable[ModuleFile], unsure: bool = True) -> I
     """
     computed = []
     for file in files:
-        if file.tried or not file.path.endswith(".py"):
+        of_site = file.rank == "ext"
+        is_text = file.path.endswith(".py")
+        if file.tried or not (is_text or of_site):
             continue
-        names = claims(file.path)
+        names = claims(file.path, of_site) if is_text else None
         if names is None:
             computed.append(file)
         elif module in names:

@@ -14,12 +14,23 @@ class Opts(dict[str, Any]):
     """
     The only Salt-shaped C{__opts__}: a dictionary whose C{grains} and C{pillar} are created at
     first use, because most jobs need neither.
+
+    @ivar static_grains: the C{grains} of the configuration, whose place all grains have taken.
+    @ivar static_pillar: likewise its C{pillar}.
     """
 
     _late: dict[str, Callable[[], Any]]
+    static_grains: Any
+    static_pillar: Any
 
     def __init__(self, values: Mapping[str, Any], late: dict[str, Callable[[], Any]]) -> None:
         super().__init__(values)
+        if isinstance(values, Opts):
+            self.static_grains = values.static_grains
+            self.static_pillar = values.static_pillar
+        else:
+            self.static_grains = super().get("grains")
+            self.static_pillar = super().get("pillar")
         self._late = late
         for key in late:
             super().pop(key, None)

@@ -34,10 +34,11 @@ from saltwisted.worker.control import ControlClient
 from saltwisted.worker.fileclient import file_client
 from saltwisted.worker.masking import answering
 from saltwisted.worker.process import asbefore
+from saltwisted.worker.process.daemonlog import DaemonLog, log_to
 from saltwisted.worker.process.late import late
 from saltwisted.worker.process.latefunctions import LoadedFunctions
 from saltwisted.worker.process.loader import Loader, Loaders, make_grains
-from saltwisted.worker.process.main import UMASK, DaemonLog, NoMaster, log_to
+from saltwisted.worker.process.main import UMASK, NoMaster
 from saltwisted.worker.process.warm import name_process
 from saltwisted.worker.servedfiles import ServedFiles
 
