@@ -550,8 +550,7 @@ compress
     create 0664 root utmp
     rotate 1
 }
-/var/log/a /var/log/b
-{
+/var/log/a /var/log/b {
     daily
     postrotate
         invoke-rc.d x {reload}
@@ -589,7 +588,6 @@ def logrotate(p: Play) -> None:
         ("/var/log/wtmp", "x"),
         ("/var/log/wtmp", "rotate", 1),
         ("/var/log/wtmp", "rotate", 2),
-        ("/var/log/a", "size", "1M"),
         ("/var/log/apt/term.log", "rotate", 2),
         ("/var/log/apt/term.log", "missingok", False),
         ("/var/log/apt/term.log", "nope", False),
