@@ -32,7 +32,7 @@ def get_returner_options(
     found: dict[str, Any] = {}
     for name, attribute in (attrs or {}).items():
         value = _value(ask, chosen, virtualname, attribute)
-        if value != "":
+        if value is not None and value != "":
             found[name] = value
         elif name in defaults:
             found[name] = defaults[name]

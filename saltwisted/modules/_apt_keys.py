@@ -20,6 +20,10 @@ from saltwisted.worker.exceptions import (
 log = logging.getLogger(__name__)
 
 
+_READABLE = 0o644
+"""The mode of a file with keys: apt reads it as a user of its own."""
+
+
 def _number(text: str) -> Any:
     try:
         return int(text)
@@ -60,6 +64,24 @@ def _keys_from_colons(output: str) -> dict[str, dict[str, Any]]:
 
 def _key_folder(keydir: Any) -> pathlib.Path:
     return pathlib.Path(keydir) if keydir else pathlib.Path("/etc/apt/keyrings")
+
+
+def _make_key_folder(folder: pathlib.Path) -> bool:
+    """Older apt brings no folder for keys. Its user reads them, whatever our umask is."""
+    if folder.is_dir():
+        return True
+    try:
+        folder.mkdir(parents=True)
+        folder.chmod(0o755)
+    except OSError as error:
+        log.error(
+            "The directory %s does not exist and could not be created: %s."
+            " Please create this directory writable only by root.",
+            folder,
+            error,
+        )
+        return False
+    return True
 
 
 def _check_key_folder(folder: pathlib.Path) -> bool:
@@ -112,6 +134,7 @@ def _install_key(apt: Apt, cached: str, folder: pathlib.Path, keyfile: Any) -> b
         return False
     name = keyfile or pathlib.Path(key).name.removesuffix(".decrypted")
     shutil.copyfile(key, folder / name)
+    os.chmod(folder / name, _READABLE)
     return True
 
 
@@ -156,7 +179,7 @@ def add_key(
 ) -> bool:
     """As C{pkg.add_repo_key}."""
     folder = _key_folder(keydir)
-    if not aptkey and not _check_key_folder(folder):
+    if not aptkey and not _make_key_folder(folder):
         return False
     if not systools.which("apt-key"):
         aptkey = False
@@ -197,6 +220,8 @@ def add_key(
         raise TypeError("add_repo_key() takes at least 1 argument (0 given)")
     done = apt.call(command, **kwargs)
     if done["retcode"] == 0:
+        if not aptkey:
+            os.chmod(folder / str(keyfile), _READABLE)
         return True
     log.error("Unable to add repo key: %s", done["stderr"])
     return False

@@ -183,6 +183,8 @@ _NAMES = {
     "hwaddr": "hwaddress",
     "ipaddr": "address",
     "ipaddrs": "addresses",
+    "addr": "address",
+    "addrs": "addresses",
 }
 _FOR_IPV4 = ("ipaddr", "address", "ipaddresses", "addresses", "gateway", "proto")
 

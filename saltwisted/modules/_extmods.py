@@ -113,3 +113,13 @@ def _clean(folder: str, wanted: set[str]) -> bool:
     if not os.listdir(folder):
         os.rmdir(folder)
     return touched
+
+
+def forget_grains(cachedir: str) -> None:
+    """Have grains computed again at the next look, whatever C{grains_cache} has kept."""
+    try:
+        os.remove(os.path.join(cachedir, "grains.cache.p"))
+    except FileNotFoundError:
+        pass
+    except OSError:
+        log.error("Could not remove grains cache!")

@@ -246,7 +246,7 @@ def readdir(path: str) -> list[str]:
     """
     path = _files.absolute(path, "Dir path must be absolute.")
     if not os.path.isdir(path):
-        raise SaltInvocationError("A valid directory was not specified.")
+        raise SaltInvocationError(f"A valid directory was not specified: {path}")
     return [".", "..", *os.listdir(path)]
 
 

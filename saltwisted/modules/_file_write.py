@@ -264,7 +264,7 @@ def rmdir(path: str, recurse: bool = False, verbose: bool = False, older_than: A
     """
     path = _files.absolute(path, "File path must be absolute.")
     if not os.path.isdir(path):
-        raise SaltInvocationError("A valid directory was not specified.")
+        raise SaltInvocationError(f"A valid directory was not specified: {path}")
     limit = 0.0
     if older_than:
         try:

@@ -59,7 +59,7 @@ def keychain(
 
 def passphrase_of(salt: Any) -> str:
     """What the pillar says, for whoever has asked for it."""
-    found = salt["pillar.get"]("gpg_passphrase")
+    found = salt["pillar.get"]("gpg_passphrase", unmask=True)
     if not found:
         raise SaltInvocationError("gpg_passphrase not available in pillar.")
     return str(found)

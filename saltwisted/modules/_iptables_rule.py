@@ -12,7 +12,7 @@ import string
 from typing import Any, NoReturn
 
 from saltwisted.domain.highstate.words import INTERNAL_KEYWORDS
-from saltwisted.modules._iptables_words import AFTER_JUMP, LONG, SAME, SHORT, UNDERSCORED
+from saltwisted.modules._iptables_words import AFTER_JUMP, LONG, OF_SETS, SAME, SHORT, UNDERSCORED
 from saltwisted.worker.exceptions import CommandExecutionError
 
 _NOT = re.compile(r"(!|not)\s?")
@@ -129,7 +129,7 @@ class Rule:
                 text = str(value)
                 if value in (None, ""):
                     found.append(f"--{name}")
-                elif any(blank in text for blank in string.whitespace):
+                elif name not in OF_SETS and any(blank in text for blank in string.whitespace):
                     found.append(f'--{name} "{text}"')
                 else:
                     found.append(f"--{name} {text}")

@@ -6,15 +6,19 @@ The machinery below C{cmd.*}. It knows nothing of options, templates or logging.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from typing import Any, TextIO
 
 from saltwisted.worker.exceptions import CommandExecutionError, TimedProcTimeoutError
+
+log = logging.getLogger(__name__)
 
 _PIECES = re.compile(r"[^\s'\"`;|&<>(){}$=,]+")
 """What a shell, or a reader, takes for words."""
@@ -130,6 +134,31 @@ def home(user: str | None) -> str:
     return place if os.access(place, os.R_OK) and os.path.isdir(place) else "/"
 
 
+LOGIN_TIMEOUT = 10
+"""Seconds that a login may take. One that waits for input never ends."""
+
+
+def _of_login(words: list[str]) -> bytes | None:
+    """What a login prints; C{None} if it takes too long. It is ended then, with its children."""
+    with subprocess.Popen(
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as login:
+        try:
+            return login.communicate(timeout=LOGIN_TIMEOUT)[0]
+        except subprocess.TimeoutExpired:
+            # At this, su ends the shell that it has put into a session of its own
+            os.killpg(login.pid, signal.SIGTERM)
+            with suppress(subprocess.TimeoutExpired):
+                login.wait(3)
+            with suppress(ProcessLookupError):
+                os.killpg(login.pid, signal.SIGKILL)
+            return None
+
+
 def login_environment(user: str, shell: str | None) -> dict[str, str]:
     """
     The variables that a login of this user sets, asked from C{su}.
@@ -141,14 +170,19 @@ def login_environment(user: str, shell: str | None) -> dict[str, str]:
     # Start-up files may print what they like before and after the two marks.
     words.append(f"printf %s '{marker}'; env -0; printf %s '{marker}'")
     try:
-        done = subprocess.run(
-            words, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=60
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
+        output = _of_login(words)
+    except OSError as error:
         raise CommandExecutionError(
             f"Environment could not be retrieved for user '{user}': {type(error).__name__}"
         ) from error
-    parts = done.stdout.split(marker.encode())
+    if output is None:
+        log.error(
+            "The login of user '%s' did not end within %s s; its environment is not used.",
+            user,
+            LOGIN_TIMEOUT,
+        )
+        return {}
+    parts = output.split(marker.encode())
     if len(parts) == 1:
         return {}
     if len(parts) != 3:

@@ -90,12 +90,7 @@ def _sync(form: str, saltenv: Any, whitelist: Any, blacklist: Any) -> list[str]:
         if loaders is not None:
             loaders.clear()
     if form == "grains":
-        try:
-            os.remove(os.path.join(__opts__["cachedir"], "grains.cache.p"))
-        except FileNotFoundError:
-            pass
-        except OSError:
-            log.error("Could not remove grains cache!")
+        _extmods.forget_grains(__opts__["cachedir"])
     return changed
 
 

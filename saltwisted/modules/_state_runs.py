@@ -13,6 +13,7 @@ from typing import Any
 from attrs import frozen
 
 from saltwisted.domain.highstate.verdicts import succeeded
+from saltwisted.domain.pillar.settings import asked_environment
 from saltwisted.modules._injected import Injected
 from saltwisted.worker.exceptions import CommandExecutionError, SaltInvocationError
 from saltwisted.worker.states import queue as statequeue
@@ -74,9 +75,7 @@ class StateRuns(Injected):
             if self.opts.get("lock_saltenv") and saltenv != self.opts.get("saltenv"):
                 raise CommandExecutionError("lock_saltenv is enabled, saltenv cannot be changed")
             changes["saltenv"] = saltenv
-        if "pillarenv" in kwargs or self.opts.get("pillarenv_from_saltenv", False):
-            pillarenv = kwargs.get("pillarenv") or kwargs.get("saltenv")
-            changes["pillarenv"] = None if pillarenv is None else str(pillarenv)
+        changes.update(asked_environment(self.opts, kwargs))
         if kwargs.get("state_events") is not None:
             changes["state_events"] = kwargs["state_events"]
         if test is not KEEP:

@@ -14,6 +14,7 @@ from typing import Any
 from saltwisted.modules import _debian_ip_rules as rules
 from saltwisted.modules import _debian_ip_text as texts
 from saltwisted.modules import _files
+from saltwisted.worker import systools
 
 log = logging.getLogger(__name__)
 
@@ -26,9 +27,15 @@ _PAUSE = 2
 
 
 def __virtual__() -> str | tuple[bool, str]:
-    if __grains__.get("os_family") == "Debian":
-        return __virtualname__
-    return (False, "The debian_ip module could not be loaded: unsupported OS family")
+    if __grains__.get("os_family") != "Debian":
+        return (False, "The debian_ip module could not be loaded: unsupported OS family")
+    if systools.which("netplan") and os.path.isdir(_place("etc/netplan")):
+        return (
+            False,
+            "The debian_ip module is not loaded: netplan rules the network, and does not read"
+            " /etc/network/interfaces; manage the files in /etc/netplan",
+        )
+    return __virtualname__
 
 
 def _place(path: str) -> str:

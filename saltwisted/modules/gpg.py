@@ -162,7 +162,7 @@ def create_key(
         "expire_date": expire_date,
     }
     if use_passphrase:
-        given["passphrase"] = __salt__["pillar.get"]("gpg_passphrase")
+        given["passphrase"] = __salt__["pillar.get"]("gpg_passphrase", unmask=True)
         if not given["passphrase"]:
             message = "gpg_passphrase not available in pillar."
             return {"res": False, "fingerprint": "", "message": message}
@@ -216,7 +216,9 @@ def delete_key(
         if not delete_secret:
             message = "Secret key exists, delete first or pass delete_secret=True."
             return {"res": False, "message": message}
-        passphrase = __salt__["pillar.get"]("gpg_passphrase") if use_passphrase else None
+        passphrase = None
+        if use_passphrase:
+            passphrase = __salt__["pillar.get"]("gpg_passphrase", unmask=True)
         if use_passphrase and not passphrase:
             failed = "gpg_passphrase not available in pillar."
         else:

@@ -168,18 +168,20 @@ class _Section(dict[str, Any]):
             return
         comments = unknown = 0
         indent = ""
+        # Above the first option there is nothing that an indented line could continue.
+        begun = False
         for line in text.split("\n"):
             if _COMMENT.match(line):
                 comments += 1
                 self.merge({f"#comment{comments}": line})
                 continue
             deeper = _INDENTED.match(line)
-            if deeper and deeper.group(1).replace("\t", "    ") > indent:
+            if begun and deeper and deeper.group(1).replace("\t", "    ") > indent:
                 # A continuation of what stands above.
-                if self:
-                    last = next(reversed(self))
-                    self.merge({last: f"{self[last]}\n{line}"})
+                last = next(reversed(self))
+                self.merge({last: f"{self[last]}\n{line}"})
                 continue
+            begun = begun or bool(line.strip())
             match = self._option.match(line)
             if match:
                 indent = match.group(1).replace("\t", "    ")

@@ -55,7 +55,8 @@ def info(name: str, root: str | None = None) -> dict[str, Any]:
                 numbers += [-1] * (6 - len(numbers))
                 ages = dict(zip(_NUMBERS, numbers, strict=True))
                 return {"name": words[0], "passwd": words[1], **ages}
-    except FileNotFoundError:
+    except OSError:
+        # Only root may read it
         pass
     return dict.fromkeys(("name", "passwd", *_NUMBERS), "")
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from typing import Any
 
 from saltwisted.worker.exceptions import SaltInvocationError
@@ -36,6 +37,14 @@ def _value(words: list[str]) -> Any:
         return text
 
 
+def _are_names(words: list[str]) -> bool:
+    """Whether a line outside of blocks names files, whose block is to follow."""
+    return all(
+        word.startswith(("/", "~", '"', "'")) or any(sign in word for sign in "*?[")
+        for word in words
+    )
+
+
 def _include(folder: str, found: dict[str, Any]) -> None:
     """Read the files of a directory; what each says is also kept under its name."""
     names = found.setdefault("include files", {})
@@ -55,7 +64,7 @@ def _parsed(path: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     block: dict[str, Any] | None = None
     names: list[str] = []
-    before: list[str] = []
+    before: list[str] = []  # The names so far of the block that is to come
     script: list[str] | None = None
     with open(path, encoding="utf-8", errors="surrogateescape") as file:
         lines = [line.strip() for line in file]
@@ -68,23 +77,28 @@ def _parsed(path: str) -> dict[str, Any]:
             continue
         if not line or line.startswith("#"):
             continue
-        words = line.split()
-        if "{" in line and "}" not in line:
+        if line.endswith("{") or ("{" in line and "}" not in line):
             block = {}
-            names = before if len(words) == 1 and before else words[:-1]
+            names = [*before, *line[: line.rindex("{")].split()]
+            before = []
             continue
+        words = line.split()
         if "}" in line:
             found.update(dict.fromkeys(names, {} if block is None else block))
             names, block = [], None
             continue
         place = found if block is None else block
+        if block is None and _are_names(words):
+            before += words
+            continue
         if words[0] == "include":
+            found["include"] = words[1]
             _include(words[1], found)
         if words[0] in _SCRIPTS and len(words) == 1:
             script = place[words[0]] = []
             continue
-        before = words
         place[words[0]] = _value(words[1:])
+    found.update(dict.fromkeys(before, True))
     return found
 
 
@@ -114,8 +128,8 @@ def get(key: str, value: str | None = None, conf_file: str = _CONF) -> Any:
     return found
 
 
-def _block(key: str, settings: dict[str, Any]) -> str:
-    lines = [f"{key} {{"]
+def _block(names: list[str], settings: dict[str, Any]) -> str:
+    lines = [f"{' '.join(names)} {{"]
     for name, value in settings.items():
         if name in _SCRIPTS and isinstance(value, list):
             lines += [f"    {name}", *(f"        {line}" for line in value), "    endscript"]
@@ -167,5 +181,13 @@ def set_(key: str, value: Any, setting: Any = None, conf_file: str = _CONF) -> A
         block[value] = setting
     else:
         del block[value]
-    change.update(flags=_WHOLE, pattern=f"^{key}.*?{{.*?}}", repl=_block(key, block))
+    # The names that share the block stay with it
+    names = [name for name, value in conf.items() if value is block] or [key]
+    before = r"\s+".join(re.escape(name) for name in names)
+    text = _block(names, block)
+    if "\\" in text:
+        change["not_found_content"] = text
+        text = text.replace("\\", "\\\\")
+    # Up to a brace that begins a line: one inside of a line may be a script's
+    change.update(flags=_WHOLE, pattern=rf"^{before}\s*{{.*?^\s*}}", repl=text)
     return __salt__["file.replace"](append_if_not_found=True, **change)

@@ -389,6 +389,7 @@ def list_freeze_parse(
         salt '*' pip.list_freeze_parse salt
     """
     found: dict[str, Any] = {}
+    prefix = normalize(prefix) if prefix else None
     if prefix is None or "pip".startswith(prefix):
         found["pip"] = version(bin_env, cwd)
     lines = freeze(bin_env=bin_env, user=user, cwd=cwd, env_vars=env_vars, **kwargs)
@@ -399,12 +400,12 @@ def list_freeze_parse(
             line = line.split("-e ")[1]
             number, egg, name = line.partition("#egg=")
             if egg:
-                _pip_words.take(found, prefix, name, number)
+                _pip_words.take(found, prefix, normalize(name), number)
                 continue
         for mark in ("===", "=="):
             parts = line.split(mark)
             if len(parts) >= 2:
-                _pip_words.take(found, prefix, parts[0], parts[1])
+                _pip_words.take(found, prefix, normalize(parts[0]), parts[1])
                 break
         else:
             logger.error("Can't parse line '%s'", line)

@@ -14,7 +14,7 @@ from typing import Any
 
 from saltwisted.modules import _data, _packages, _yaml
 from saltwisted.worker import systools
-from saltwisted.worker.exceptions import SaltInvocationError
+from saltwisted.worker.exceptions import CommandExecutionError, SaltInvocationError
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +115,10 @@ def parse_targets(
 
 def _local_file(name: str, place: str, saltenv: str) -> Any:
     if __salt__["config.valid_fileproto"](place):
-        return __salt__["cp.cache_file"](place, saltenv)
+        cached = __salt__["cp.cache_file"](place, saltenv)
+        if not cached:
+            raise CommandExecutionError(f"Unable to cache source {place} for package {name}")
+        return cached
     if not os.path.isabs(place):
         raise SaltInvocationError(
             f"Path {place} for package {name} is either not absolute or an invalid protocol"

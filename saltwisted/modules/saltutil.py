@@ -9,7 +9,7 @@ import os
 from typing import Any
 
 from saltwisted.errors import SaltwistedError
-from saltwisted.modules import _data
+from saltwisted.modules import _data, _extmods
 from saltwisted.modules._daemon import Daemon
 
 log = logging.getLogger(__name__)
@@ -74,6 +74,7 @@ def refresh_grains(**kwargs: Any) -> bool:
     with_pillar = given.pop("refresh_pillar", True)
     clean = given.pop("clean_pillar_cache", False)
     _data.invalid_kwargs(given)
+    _extmods.forget_grains(__opts__["cachedir"])
     _daemon.refresh("grains")
     if with_pillar:
         refresh_pillar(clean_cache=clean)

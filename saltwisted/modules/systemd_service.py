@@ -273,10 +273,11 @@ def _init_scripts(root: str | None) -> list[str]:
 def _runlevel() -> str:
     key = "systemd._runlevel"
     if key not in __context__:
-        output = __salt__["cmd.run"](
-            [systools.which("runlevel") or "runlevel"], python_shell=False, ignore_retcode=True
-        )
-        words = output.split()
+        program = systools.which("runlevel")
+        words: list[str] = []
+        if program:
+            output = __salt__["cmd.run"]([program], python_shell=False, ignore_retcode=True)
+            words = output.split()
         __context__[key] = words[1] if len(words) > 1 else _systemd.default_runlevel()
     return str(__context__[key])
 

@@ -30,6 +30,10 @@ _NAMES = (
 )
 
 
+_PYTHON = re.compile(r"(python|pypy)[0-9.]*(\.exe)?", re.IGNORECASE)
+"""Names of interpreters, which make an environment by C{-m venv}."""
+
+
 def __virtual__() -> str:
     return __virtualname__
 
@@ -80,7 +84,9 @@ def create(
     """
     Make a virtual environment; gives what C{cmd.run_all} gives.
 
-    @param venv_bin: C{virtualenv}, its path, or C{venv}; by default what is there.
+    @param venv_bin: C{virtualenv}, its path, C{venv}, or a Python that makes it by C{-m venv};
+        by default what is there.
+    @param python: the interpreter that the environment is for; with C{venv} the one that makes it.
     @param pip: see to it that there is a C{pip} in it.
     @param user: as whom.
 
@@ -91,19 +97,24 @@ def create(
     if venv_bin is None:
         configured = __pillar__.get("venv_bin") or __opts__.get("venv_bin")
         venv_bin = str(configured or systools.which_bin(_NAMES) or "venv")
-    command = [sys.executable, "-m", "venv"] if venv_bin == "venv" else [venv_bin]
+    command = _program(venv_bin, python)
+    if len(command) > 1:
+        # It has made its choice of the interpreter
+        python = None
     named = {
         "python": python,
         "extra_search_dir": extra_search_dir,
         "never_download": never_download,
         "prompt": prompt,
     }
-    if "venv" in venv_bin:
-        _refuse(named, venv_bin)
+    if len(command) > 1 or "venv" in venv_bin:
+        _refuse({**named, "prompt": None}, venv_bin)
         if upgrade is True:
             command.append("--upgrade")
         if symlinks is True:
             command.append("--symlinks")
+        if prompt is not None and prompt.strip():
+            command += ["--prompt", prompt]
     else:
         if upgrade is not None:
             raise _unsupported("upgrade", "--upgrade", venv_bin)
@@ -115,9 +126,13 @@ def create(
         command.append("--clear")
     if system_site_packages is True:
         command.append("--system-site-packages")
+    was_there = os.path.lexists(path)
     done: dict[str, Any] = __salt__["cmd.run_all"](
         [*command, path], runas=user, python_shell=False, **kwargs
     )
+    if done["retcode"] != 0 and not was_there:
+        # With half of it there, a later run would find an environment
+        shutil.rmtree(path, ignore_errors=True)
     if done["retcode"] != 0 or not pip or os.path.exists(os.path.join(path, "bin", "pip")):
         return done
     more = _bootstrap_pip(path, user, saltenv, use_vt)
@@ -127,6 +142,31 @@ def create(
         stderr=f"{done['stderr']}\n{more['stderr']}".strip(),
     )
     return done
+
+
+def _program(venv_bin: str, python: str | None) -> list[str]:
+    """
+    The start of the command.
+
+    @raises CommandExecutionError: the interpreter is not there, or there are two.
+    """
+    chosen = bool(python and python.strip())
+    interpreter = sys.executable
+    if venv_bin == "venv" and not chosen:
+        return [interpreter, "-m", "venv"]
+    if venv_bin == "venv":
+        interpreter = str(python)
+    elif not _PYTHON.fullmatch(os.path.basename(venv_bin)):
+        return [venv_bin]
+    elif chosen:
+        raise CommandExecutionError(
+            "Pass the target interpreter either as `venv_bin` or as `python`, not both."
+        )
+    else:
+        interpreter = venv_bin
+    if not systools.which(interpreter):
+        raise CommandExecutionError(f"Cannot find requested python ({interpreter}).")
+    return [interpreter, "-m", "venv"]
 
 
 def _refuse(named: dict[str, Any], program: str) -> None:

@@ -301,7 +301,7 @@ def decode(
         )
     content: Any = encoded_data
     if not content:
-        content = __salt__["pillar.get"](contents_pillar, False)
+        content = __salt__["pillar.get"](contents_pillar, False, unmask=True)
         if content is False:
             raise CommandExecutionError("Pillar data not found.")
     if __salt__["file.file_exists"](name):

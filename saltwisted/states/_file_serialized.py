@@ -82,7 +82,7 @@ class Serialized(FileState):
         if self.dataset and self.dataset_pillar:
             self.fail("Only one of 'dataset' and 'dataset_pillar' is permitted")
         if self.dataset_pillar:
-            self.dataset = self.salt["pillar.get"](self.dataset_pillar)
+            self.dataset = self.salt["pillar.get"](self.dataset_pillar, unmask=True)
         if self.dataset is None:
             self.fail("Neither 'dataset' nor 'dataset_pillar' was defined")
 

@@ -88,6 +88,14 @@ class Finder:
             return str(self.salt["pkg.normalize_name"](name))
         return name
 
+    def installed(self, current: Mapping[str, Any], name: str) -> Any:
+        """
+        What the list of packages has of a name.
+
+        The list leaves out an architecture that goes without saying; the name may have it.
+        """
+        return current.get(name) or current.get(self.normalized(name, True)) or []
+
     def repacked(self, pkgs: Any, normalize: Any = True) -> Versions:
         """C{[{a: 1}, b]} as a map."""
         function = _repack_pkgs
@@ -177,7 +185,7 @@ class Finder:
         refreshed = not sources and self._name_latest(desired, current, refresh)
         sorter = _Sorter(self, verify, reinstall, bool(sources))
         for package, wanted in desired.items():
-            has = current.get(package, [])
+            has = self.installed(current, package)
             if not has and package in provided:
                 has = current.get(provided[package][0], [])
             sorter.sort(package, wanted, has)
@@ -303,7 +311,7 @@ class Finder:
         bad: list[str] = []
         for package, wanted in desired.items():
             name = package.split("=")[0]
-            has = now.get(name) or now.get(self.normalized(name, True))
+            has = self.installed(now, name)
             if not has and provided and name in provided:
                 has = now.get(provided[name][0])
             if not has:

@@ -590,11 +590,8 @@ class _Extraction:
         if made:
             self.ret["changes"]["directories_created"] = [self.name]
         self.ret["changes"]["extracted_files"] = files
-        # Stock says the last sentence in any case.
-        self.ret["comment"] = (
-            f"{self.shown} extracted to {self.name}{why}. Output was trimmed to {self.trim}"
-            " number of lines"
-        )
+        trimmed = f". Output was trimmed to {self.trim} number of lines" if self.trim else ""
+        self.ret["comment"] = f"{self.shown} extracted to {self.name}{why}{trimmed}"
         self.ret["result"] = True
 
 

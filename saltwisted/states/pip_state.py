@@ -5,6 +5,7 @@ Python packages, installed by pip.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,6 +29,7 @@ _SAME = (
     "Looking in indexes",
 )
 """Lines of pip that tell of no change."""
+_THERE = re.compile(r"Requirement already (?:satisfied|up-to-date): ([^\s=!<>~@;\[]+)")
 _OWN = ("name", "pkgs", "pip_bin", "repo", "cache_dir", "kwargs")
 """Arguments of C{installed} that C{pip.install} is not given."""
 
@@ -322,11 +324,11 @@ def _installed(
     there: list[str],
     where: Mapping[str, Any],
 ) -> dict[str, Any]:
-    mark = "Requirement already up-to-date: "
+    # "Requirement already satisfied: Big.Name>=1 in /usr/lib/…", of an older pip "up-to-date"
     same = {
-        line[len(mark) :].split()[0].lower()
+        __salt__["pip.normalize"](found[1])
         for line in did.get("stdout", "").split("\n")
-        if line.startswith(mark)
+        if (found := _THERE.match(line))
     }
     lost = []
     for prefix, pkg in targets:
@@ -340,7 +342,7 @@ def _installed(
                 f"There was no error installing package '{pkgs[-1]}' although it does not show"
                 " when calling 'pip.freeze'."
             )
-        elif version is not None and prefix.lower() not in same:
+        elif version is not None and __salt__["pip.normalize"](prefix) not in same:
             ret["changes"][f"{prefix}=={version}"] = "Installed"
     return _end(
         ret, True, "\n".join([*there, *(lost or ["All packages were successfully installed"])])

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from saltwisted.domain.highstate import verdicts
+from saltwisted.domain.pillar.settings import asked_environment
 from saltwisted.utils._own import own
 from saltwisted.worker import jobfiles
 from saltwisted.worker.exceptions import CommandExecutionError
@@ -57,9 +58,7 @@ def get_sls_opts(opts: Mapping[str, Any], **kwargs: Any) -> dict[str, Any]:
         if opts.get("lock_saltenv") and str(saltenv) != opts.get("saltenv"):
             raise CommandExecutionError("lock_saltenv is enabled, saltenv cannot be changed")
         changed["saltenv"] = saltenv
-    if "pillarenv" in kwargs or opts.get("pillarenv_from_saltenv", False):
-        pillarenv = kwargs.get("pillarenv") or kwargs.get("saltenv")
-        changed["pillarenv"] = None if pillarenv is None else str(pillarenv)
+    changed.update(asked_environment(opts, kwargs))
     return changed
 
 

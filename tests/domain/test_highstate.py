@@ -12,7 +12,7 @@ from saltwisted.domain.highstate import extend, verify
 from saltwisted.domain.highstate.chunks import compile_chunks
 from saltwisted.domain.highstate.graph import Graph, order_chunks
 from saltwisted.domain.highstate.sls import Assembly, Rendered
-from saltwisted.domain.highstate.verdicts import succeeded, unified
+from saltwisted.domain.highstate.verdicts import Required, status_of, succeeded, unified
 from saltwisted.domain.highstate.words import copied
 
 
@@ -180,3 +180,35 @@ class ResultTests(SynchronousTestCase):
         found = verify.mistakes({"a": {"test": ["nop", {}], "__sls__": "s"}})
 
         self.assertEqual(found, ["An argument of state 'a' in SLS 's' is an empty map"])
+
+
+class OnchangesTests(SynchronousTestCase):
+    """A failure is no change."""
+
+    running: dict[str, Any] = {
+        "failed": {"result": False, "changes": {"old": 1}},
+        "still": {"result": True, "changes": {}},
+        "changed": {"result": True, "changes": {"new": 1}},
+    }
+
+    def _status(self, **kinds: list[str]) -> str:
+        required: Required = {
+            kind: [(tag, {"__id__": tag}) for tag in tags] for kind, tags in kinds.items()
+        }
+        return status_of(required, self.running, {})
+
+    def test_failedAlone(self) -> None:
+        """A call that waits for the change of a failed state alone does not run, nor fail."""
+        for kind in ("onchanges", "onchanges_any"):
+            self.assertEqual(self._status(**{kind: ["failed"]}), "onchanges")
+            self.assertEqual(self._status(**{kind: ["failed", "still"]}), "onchanges")
+        self.assertEqual(self._status(onchanges=["failed"], require=["changed"]), "onchanges")
+
+    def test_otherChange(self) -> None:
+        """The change of another target lets it run."""
+        self.assertEqual(self._status(onchanges=["failed", "changed"]), "met")
+        self.assertEqual(self._status(onchanges_any=["failed", "changed"]), "met")
+
+    def test_requiredFailure(self) -> None:
+        """What also requires the failed state fails."""
+        self.assertEqual(self._status(onchanges=["changed"], require=["failed"]), "fail")

@@ -12,7 +12,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.pillar.compile import Compiled, PillarCompiler
-from saltwisted.domain.pillar.settings import PillarSettings, resolve_roots
+from saltwisted.domain.pillar.settings import PillarSettings, asked_environment, resolve_roots
 from saltwisted.domain.pillar.top import chosen, in_env_order, merge_tops
 from saltwisted.domain.render.pipeline import Renderer, RenderSettings
 from saltwisted.domain.targeting.matchers import MinionFacts
@@ -224,3 +224,21 @@ class TopTests(SynchronousTestCase):
         self.assertEqual(resolve_roots(roots, "dev"), {"base": ["/b"], "dev": ["/e/dev/p"]})
         self.assertEqual(resolve_roots(roots, "base"), {"base": ["/b"]})
         self.assertEqual(resolve_roots({"base": None}, "base"), {"base": []})
+
+
+class AskedTests(SynchronousTestCase):
+    """Which environment of the pillar a call asks for."""
+
+    def test_asked(self) -> None:
+        """A call's C{pillarenv} decides, then perhaps its C{saltenv}; else the option stays."""
+        for follow, kwargs, asked in (
+            (True, {}, {}),
+            (True, {"saltenv": "dev"}, {"pillarenv": "dev"}),
+            (True, {"saltenv": None}, {"pillarenv": None}),
+            (True, {"saltenv": "dev", "pillarenv": None}, {"pillarenv": None}),
+            (True, {"saltenv": "dev", "pillarenv": 8}, {"pillarenv": "8"}),
+            (False, {"saltenv": "dev"}, {}),
+            (False, {"pillarenv": "qa"}, {"pillarenv": "qa"}),
+        ):
+            opts = {"pillarenv": "base", "pillarenv_from_saltenv": follow}
+            self.assertEqual(asked_environment(opts, kwargs), asked)

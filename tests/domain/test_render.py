@@ -229,6 +229,57 @@ class MemoryTests(SynchronousTestCase):
         self.assertEqual(one.text(text), "a:\n\n  b\n")
         self.assertEqual(two.text(text), "a:\n  b\n")
 
+    def test_header(self) -> None:
+        """A C{#jinja2:} line, the first or below C{#!}, counts for its file alone, and goes."""
+        header = '#jinja2: {"trim_blocks": true, "nosuch": 1}'
+        text = "a:\n{% if true %}\n  b\n{% endif %}\n"
+        made = renderer({"base": {}}, {"renderer": "jinja"})
+
+        self.assertEqual(made.text(f"{header}\n{text}"), "a:\n  b\n\n")
+        self.assertEqual(made.text(f"#!jinja\n{header} \n{text}"), "#!jinja\na:\n  b\n\n")
+        self.assertEqual(made.text(text), "a:\n\n  b\n\n")
+        self.assertEqual(made.text(header), "")
+
+    def test_header_imports(self) -> None:
+        """What a file with a header imports is compiled for it, apart from others who import it."""
+        made = renderer({"base": {"m": "<< 1 >>{{ 1 }}"}}, {"renderer": "jinja"})
+        header = '#jinja2: {"variable_start_string": "<<", "variable_end_string": ">>"}'
+        body = "{% include 'm' %}"
+
+        plain, changed = made.text(body), made.text(f"{header}\n{body}")
+
+        self.assertEqual((plain, changed), ("<< 1 >>1", "1{{ 1 }}"))
+
+    def test_no_header(self) -> None:
+        """A line that is no JSON map, or stands elsewhere, stays; a broken one is told of."""
+        made = renderer({"base": {}}, {"renderer": "jinja"})
+        deep = "[" * 100_000
+        for line in ("#jinja2:", "#jinja2: {broken", "#jinja2: [1]", f"#jinja2: {deep}"):
+            self.assertEqual(made.text(f"{line}\n{{{{ 1 }}}}"), f"{line}\n1")
+        self.assertEqual([level for level, _ in host_of(made).logged].count("warning"), 3)
+        below = '#!/bin/sh\n#jinja2: {"trim_blocks": true}\n{{ 1 }}'
+        self.assertEqual(made.text(below, default="jinja"), below.replace("{{ 1 }}", "1"))
+
+    def test_bad_header(self) -> None:
+        """Options that Jinja does not take are an error of the template."""
+        made = renderer({"base": {}}, {"renderer": "jinja"})
+        text = '#jinja2: {"block_start_string": "x", "variable_start_string": "x"}\na'
+
+        error = self.assertRaises(TemplateFailure, made.text, text)
+
+        self.assertIn("#jinja2:", str(error))
+        self.assertEqual(made.jinja.mistake(text), {"line": 1, "problem": error.problem})
+        late = '#jinja2: {"trim_blocks": true}\na\n{% if %}'
+        self.assertEqual((made.jinja.mistake(late) or {})["line"], 3)
+
+    def test_long_in_map(self) -> None:
+        """A long text of several lines in a printed map stays on one line."""
+        made = renderer({"base": {}}, {"renderer": "jinja"})
+
+        shown = made.text("{{ {'a': ('word ' * 40) ~ '\n'} }}")
+
+        self.assertEqual(shown.count("\n"), 0, shown)
+
     def test_no_leak(self) -> None:
         """Variables of one rendering are not seen by the next."""
         made = renderer({"base": {"m": "{{ secret }}"}})

@@ -127,7 +127,7 @@ def _rules() -> list[dict[str, Any]]:
         {"jump": "REJECT", "reject-with": "icmp-port-unreachable", **tcp},
         {"jump": "SNAT", "to-source": "1.2.3.4", "persistent": "", "of": "eth0"},
         {"jump": "MARK", "set-mark": "0x1", "match": "mark", "mark": "!0x2"},
-        {"jump": "SET", "add-set": "x src", "exist": "", "timeout": 5},
+        {"jump": "SET", "add-set": "x", "exist": "", "timeout": 5},
         {"j": "A", "jump": "B", "target": "C"},
         {"limit": "5/min", "limit-burst": 7, "match": "limit", "jump": "RETURN"},
         {**tcp, "tcp-flags": "!SYN,ACK SYN", "jump": "DROP"},
@@ -550,8 +550,7 @@ compress
     create 0664 root utmp
     rotate 1
 }
-/var/log/a /var/log/b
-{
+/var/log/a /var/log/b {
     daily
     postrotate
         invoke-rc.d x {reload}
@@ -589,7 +588,6 @@ def logrotate(p: Play) -> None:
         ("/var/log/wtmp", "x"),
         ("/var/log/wtmp", "rotate", 1),
         ("/var/log/wtmp", "rotate", 2),
-        ("/var/log/a", "size", "1M"),
         ("/var/log/apt/term.log", "rotate", 2),
         ("/var/log/apt/term.log", "missingok", False),
         ("/var/log/apt/term.log", "nope", False),

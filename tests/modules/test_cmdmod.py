@@ -8,6 +8,7 @@ import logging
 import os
 import pwd
 import select
+import shutil
 import subprocess
 import tempfile
 from typing import Any
@@ -166,6 +167,28 @@ class Users(SynchronousTestCase):
 
         self.assertEqual(answer["HOME"], pwd.getpwnam("daemon").pw_dir)
         self.assertNotIn("_", answer)
+
+    def test_endlessLogin(self) -> None:
+        """A login that does not end is given up and killed, and the command runs without it."""
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        su = os.path.join(folder, "su")
+        with open(su, "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\nexec 3> {folder}/alive\nsleep 600\n")
+        os.mkfifo(f"{folder}/alive")
+        alive = os.open(f"{folder}/alive", os.O_RDONLY | os.O_NONBLOCK)
+        self.addCleanup(os.close, alive)
+        os.chmod(su, 0o755)
+        self.patch(os, "environ", {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"})
+        self.patch(_process, "LOGIN_TIMEOUT", 0.5)
+
+        with self.assertLogs(_process.log, "ERROR") as lines:
+            self.assertEqual(_process.login_environment("daemon", None), {})
+
+        self.assertIn("login of user 'daemon' did not end", lines.output[0])
+        # The end of the file: nobody of its group is left who could write
+        self.assertEqual(select.select([alive], [], [], 60)[0], [alive])
+        self.assertEqual(os.read(alive, 1), b"")
 
     def test_scriptIsPrivate(self) -> None:
         """A fetched script lies under a random name, for its user alone, and not afterwards."""

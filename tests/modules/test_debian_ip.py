@@ -11,6 +11,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.worker import systools
 from tests.modules import harness
 
 
@@ -93,3 +94,29 @@ class DebianIpTests(SynchronousTestCase):
         self.assertEqual(
             self.module.build_interface("source", "source", True, source="x"), forecast
         )
+
+    def test_netplan(self) -> None:
+        """Where netplan rules, the module is not there: nobody would read what it writes."""
+        self.patch(systools, "which", lambda name: f"/sbin/{name}")
+        self.assertEqual(self.module.__virtual__(), "ip")
+        (self.root / "etc/netplan").mkdir()
+
+        loaded, reason = self.module.__virtual__()
+
+        self.assertFalse(loaded)
+        self.assertIn("netplan", reason)
+        self.patch(systools, "which", lambda name: None)
+        self.assertEqual(self.module.__virtual__(), "ip")
+
+    def test_addresses(self) -> None:
+        """An address of IPv6 may be named as on Red Hat."""
+        one = {"proto": "static", "ipaddr": "10.0.0.5", "netmask": "255.0.0.0"}
+        one.update(ipv6proto="static", ipv6netmask="64")
+
+        shown = self.module.build_interface("e1", "eth", True, ipv6addr="2001:db8::5", **one)
+
+        self.assertEqual(
+            shown,
+            self.module.build_interface("e1", "eth", True, ipv6ipaddr="2001:db8::5", **one),
+        )
+        self.assertIn("address 2001:db8::5", "".join(shown))

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -17,8 +19,19 @@ from tests.modules.plays import Play
 class MachinePlays(SynchronousTestCase):
     """Each test performs one play of L{tests.modules.machineplays}."""
 
-    def check(self, name: str) -> None:
-        """Perform, and compare answers, commands and calls with the record."""
+    def check(self, name: str, ours: str = "") -> None:
+        """
+        Perform, and compare answers, commands and calls with the record.
+
+        @param ours: a regular expression of what is another on purpose.
+        """
+
+        def same(one: Any, other: Any) -> bool:
+            first, second = (json.dumps(each, sort_keys=True) for each in (one, other))
+            return one == other or bool(
+                ours and re.sub(ours, "", first) == re.sub(ours, "", second)
+            )
+
         with open(os.path.join(VECTORS, f"{name}.json"), encoding="utf-8") as file:
             recorded = json.load(file)["answers"]
         self.addCleanup(os.umask, os.umask(0o022))
@@ -32,9 +45,9 @@ class MachinePlays(SynchronousTestCase):
         calls = [call for call in play.calls if isinstance(call[0], str) or _looks(call[0])]
         self.assertEqual(len(found), len(recorded), "the vectors are of another script")
         different = [
-            f"{call}\n  stock {theirs}\n  ours  {ours}"
-            for call, theirs, ours in zip(calls, recorded, found, strict=True)
-            if theirs != ours
+            f"{call}\n  stock {theirs}\n  ours  {mine}"
+            for call, theirs, mine in zip(calls, recorded, found, strict=True)
+            if not same(theirs, mine)
         ]
         self.assertEqual(different, [], "\n" + "\n".join(different))
 
@@ -96,7 +109,8 @@ class MachinePlays(SynchronousTestCase):
 
     def test_logrotate(self) -> None:
         """Settings of logrotate are read and changed as by stock, in blocks too."""
-        self.check("logrotate")
+        # Stock's pattern also fits longer names, and ends at a brace in a script
+        self.check("logrotate", r"pattern='[^']*', ")
 
     def test_dnsutil(self) -> None:
         """Hosts and zones are read and written as by stock, and dig is asked where it is needed."""

@@ -483,6 +483,16 @@ class ResourceTests(PkgCase):
         self.assertEqual(parse(), (None, None))
         self.assertRaises(SaltInvocationError, parse, sources=[{"a": "rel.deb"}])
 
+    def test_missing_source(self) -> None:
+        """A source that cannot be fetched is an error that names it; it is not left out."""
+        self.resource.__salt__["cp.cache_file"] = lambda url, saltenv: ""
+
+        error = self.assertRaises(
+            CommandExecutionError, self.resource.parse_targets, sources=[{"a": "salt://a.deb"}]
+        )
+
+        self.assertEqual(str(error), "Unable to cache source salt://a.deb for package a")
+
     def test_sources_from_the_master(self) -> None:
         """A place on the master is fetched first."""
         self.resource.__salt__["cp.cache_file"] = lambda url, saltenv: f"/cache/{saltenv}"
@@ -847,9 +857,38 @@ class KeyTests(SourcesCase):
         self.assertIn("BEGIN PGP", self.text(os.path.join(self.root, "a.asc")))
 
     def test_missing_folder(self) -> None:
-        """Without its directory nothing is done."""
+        """There are no keys without their directory; one that cannot be made is an error."""
+        below_file = self.write("sources.list.d/x", "") + "/keys"
         self.assertIs(self.pkg.get_repo_keys(aptkey=False, keydir="/no/such"), False)
-        self.assertIs(self.pkg.add_repo_key("x", aptkey=False, keydir="/no/such"), False)
+        self.assertIs(self.pkg.add_repo_key("x", aptkey=False, keydir=below_file), False)
+
+    def test_readable(self) -> None:
+        """apt's own user can read a new directory and a new key, whatever the umask is."""
+        self.addCleanup(os.umask, os.umask(0o077))
+        source = self.write("sources.list.d/key.gpg", "x")
+        self.pkg.__salt__["cp.cache_file"] = lambda path, saltenv: source
+        folder = os.path.join(self.root, "new", "keys")
+
+        self.assertTrue(self.pkg.add_repo_key("salt://k", aptkey=False, keydir=folder))
+
+        self.assertEqual(os.stat(folder).st_mode & 0o777, 0o755)
+        self.assertEqual(os.stat(os.path.join(folder, "key.gpg")).st_mode & 0o777, 0o644)
+
+    def test_readable_from_server(self) -> None:
+        """What gpg writes for a key server's key can be read by apt, too."""
+        path = os.path.join(self.root, "k.gpg")
+
+        def receive(*_: Any) -> int:
+            os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+            return 0
+
+        self.commands.answers["gpg --no-default-keyring"] = receive
+        words = {"keyserver": "k", "keyid": "AAAABBBB", "keyfile": "k.gpg", "aptkey": False}
+        os.rmdir(self.parts)
+
+        self.assertTrue(self.pkg.add_repo_key(keydir=self.root, **words))
+
+        self.assertEqual(os.stat(path).st_mode & 0o777, 0o644)
 
     def test_arguments(self) -> None:
         """A key id alone says too little, and nothing says nothing."""

@@ -189,6 +189,17 @@ class Refreshing(SynchronousTestCase):
             [args["what"] for _, args in daemon.asked], ["grains", "pillar", "grains", "modules"]
         )
 
+    def test_cachedGrains(self) -> None:
+        """Grains are computed again, although C{grains_cache} has kept them."""
+        folder = self.mktemp()
+        os.mkdir(folder)
+        kept = os.path.join(folder, "grains.cache.p")
+        open(kept, "w").close()
+
+        load("saltutil", daemon=Daemon(), opts={"cachedir": folder}).refresh_grains()
+
+        self.assertFalse(os.path.exists(kept))
+
     def test_revoke(self) -> None:
         """Revoking asks the master, and a master that cannot be asked is a false answer."""
         loads: list[dict[str, Any]] = []

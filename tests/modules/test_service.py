@@ -141,6 +141,14 @@ class SystemdTests(SystemdCase):
         self.assertEqual(self.module.get_disabled(), ["x.timer"])
         self.assertEqual(self.module.get_static(), ["g"])
 
+    def test_noRunlevel(self) -> None:
+        """A machine without the program C{runlevel} is not asked for it."""
+        self.patch(systools, "which", lambda name: None)
+
+        self.assertFalse(self.module._script_enabled("ssh", self.root))
+
+        self.assertEqual([line for line in self.commands.ran if "runlevel" in line], [])
+
     def test_all_below_a_root(self) -> None:
         """Unit files and init scripts of another root, each name once."""
         units = os.path.join(self.root, "lib/systemd/system")

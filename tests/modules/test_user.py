@@ -311,6 +311,16 @@ class ShadowTests(AccountsCase):
         self.assertEqual(self.module.info("x", root="/no/such")["name"], "")
         self.assertEqual(self.module.list_users(root=self.root), ["anna", "old", "root"])
 
+    def test_unreadable(self) -> None:
+        """Who may not read the file gets empty fields, and no traceback."""
+
+        def refused(*_: Any) -> Any:
+            raise PermissionError(13, "Permission denied")
+
+        self.patch(_accounts, "rows", refused)
+
+        self.assertEqual(set(self.module.info("anna", root=self.root).values()), {""})
+
     def test_ages(self) -> None:
         """chage is called only for a change, and believed only by what the file says."""
         self.assertTrue(self.module.set_maxdays("anna", 90, root=self.root))

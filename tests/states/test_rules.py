@@ -95,6 +95,19 @@ class TargetTests(SynchronousTestCase):
         }
         return finder.install("s", None, pkgs, None, **asked)
 
+    def test_architecture(self) -> None:
+        """A name with the machine's own architecture is the package that is listed without it."""
+        machine = Machine()
+        machine["pkg.normalize_name"] = lambda name: name.removesuffix(":amd64")
+        finder = _pkg_targets.Finder(machine, None, {"split_arch": False})
+        words = {"skip_suggestions": True, "verify": False, "reinstall": False, "refresh": False}
+
+        for normalize in (True, False):
+            found = finder.install("s", None, ["a:amd64"], None, normalize=normalize, **words)
+            self.assertEqual(found["comment"], "All specified packages are already installed")
+            other = finder.install("s", None, ["a:i386"], None, normalize=normalize, **words)
+            self.assertEqual(other.targets, {"a:i386": None})
+
     def test_install(self) -> None:
         """Only what is missing or at another version is a target."""
         found = self.install(["a", "c", {"b": ">=3"}])

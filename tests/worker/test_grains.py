@@ -145,6 +145,18 @@ class DistributionTests(SynchronousTestCase):
                 )
             self.assertEqual(json.loads(json.dumps(found)), case["grains"], name)
 
+    def test_families(self) -> None:
+        """Each distribution belongs to the family whose package manager it has."""
+        for name, family in (
+            ("AlterOS", "RedHat"),
+            ("RED OS", "RedHat"),
+            ("alfaLinux", "Suse"),
+            ("alfaLinux Rise", "Suse"),
+        ):
+            text = f'NAME="{name}"\nVERSION_ID="8.0"\nID="x"\n'
+            found = distribution.distribution(DescribedMachine({"/etc/os-release": text}))
+            self.assertEqual((found["os"], found["os_family"]), (name, family))
+
     def test_escapes_in_os_release(self) -> None:
         """Quotes and backslashes of os-release are read as a shell reads them."""
         text = 'NAME="A \\"b\\" \\$c"\nID=\'x\'\nBROKEN=\'y\n'

@@ -9,6 +9,7 @@ list with C{as_list}. The columns that C{with_lists} numbers become lists of wha
 from __future__ import annotations
 
 import abc
+import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -90,7 +91,7 @@ class SqlBaseExtPillar(metaclass=abc.ABCMeta):
         lists = _Lists(self.with_lists or ())
         for row in rows:
             if self.as_json and self.num_fields == 1:
-                update(self.focus, row[0], merge_lists=self.as_list)
+                update(self.focus, _document(row[0]), merge_lists=self.as_list)
                 continue
             place = self.focus
             for number in range(self.depth - 1):
@@ -169,6 +170,20 @@ class _Lists:
                     place[key] = list(value.values())
                 elif isinstance(value, list):
                     place[key] = [value]
+
+
+def _document(value: Any) -> Mapping[str, Any]:
+    """
+    A column of JSON. Some drivers decode it, and some give its text.
+
+    @raises TypeError: it is no map.
+    @raises ValueError: it is no JSON.
+    """
+    if isinstance(value, (bytes, bytearray, str)):
+        value = json.loads(value)
+    if not isinstance(value, dict):
+        raise TypeError(f"as_json rows must decode to a dict, got {type(value).__name__}")
+    return value
 
 
 def _options(given: Any) -> dict[str, Any] | None:

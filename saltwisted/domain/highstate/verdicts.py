@@ -73,12 +73,15 @@ def _note(base: str, result: Mapping[str, Any], stats: set[str]) -> None:
         if outcome is True:
             stats.add("onfail")
             return
+    elif base == "onchanges":
+        # A failure counts as no change; the change of another target still lets the call run.
+        changed = outcome is not False and result["changes"]
+        stats.add("onchangesmet" if changed else "onchanges")
+        return
     elif outcome is False:
         stats.add("fail")
         return
-    if base == "onchanges":
-        stats.add("onchangesmet" if result["changes"] else "onchanges")
-    elif base == "watch" and result["changes"]:
+    if base == "watch" and result["changes"]:
         stats.add("change")
     elif base == "prereq":
         stats.add("premet" if outcome is None else "pre")

@@ -10,6 +10,23 @@ from typing import Any
 from attrs import frozen
 
 
+def asked_environment(opts: Mapping[str, Any], kwargs: Mapping[str, Any]) -> dict[str, str | None]:
+    """
+    What the arguments of a call make of the option C{pillarenv}.
+
+    C{saltenv} counts only where a call names one: without it the configured environment stays.
+
+    @return: C{{"pillarenv": value}}, or nothing if the option stays as it is.
+    """
+    if "pillarenv" in kwargs:
+        given = kwargs["pillarenv"]
+    elif opts.get("pillarenv_from_saltenv") and "saltenv" in kwargs:
+        given = kwargs["saltenv"]
+    else:
+        return {}
+    return {"pillarenv": None if given is None else str(given)}
+
+
 @frozen(kw_only=True)
 class PillarSettings:
     """

@@ -8,6 +8,7 @@ L{RenderCache}. Failures become L{TemplateFailure} with Salt's wording.
 
 from __future__ import annotations
 
+import json
 import posixpath
 import traceback
 from collections import OrderedDict
@@ -65,14 +66,65 @@ class JinjaOptions:
         def chosen(name: str) -> tuple[tuple[str, Any], ...]:
             given = opts.get(name)
             merged = {**(given if isinstance(given, dict) else {}), **both}
-            known = {str(k).lower(): v for k, v in merged.items()}
-            return tuple((k, v) for k, v in known.items() if hasattr(jinja2.defaults, k.upper()))
+            return tuple(_known(merged).items())
 
         return cls(
             plain=chosen("jinja_env"),
             sls=chosen("jinja_sls_env"),
             allow_undefined=bool(opts.get("allow_undefined")),
         )
+
+
+HEADER = "#jinja2:"
+
+
+@frozen
+class Flavour:
+    """
+    What chooses the options of an environment.
+
+    @ivar sls: the template is an SLS.
+    @ivar own: the options in the template's header, a JSON map as it is written there.
+    """
+
+    sls: bool
+    own: str = ""
+
+    @classmethod
+    def of(cls, text: str, sls: bool, tell: Callable[[str, str], None]) -> tuple[Flavour, str]:
+        """
+        Read the header C{#jinja2: {...}}: the first line, or the second below C{#!renderer}.
+
+        @param tell: gets a level and a message if the header is no JSON map.
+        @return: the flavour, and the text without that line. A line that is no header stays.
+        """
+        place = 0
+        if text.startswith("#!") and not text.startswith("#!/"):
+            place = text.find("\n") + 1 or len(text)
+        if not text.startswith(HEADER, place):
+            return cls(sls), text
+        end = text.find("\n", place) + 1 or len(text)
+        own = text[place + len(HEADER) : end].strip()
+        if not own:
+            return cls(sls), text
+        try:
+            options = json.loads(own)
+        except (ValueError, RecursionError):
+            options = None
+        if not isinstance(options, dict):
+            tell("warning", f"Ignoring a '{HEADER}' header that is not a JSON object")
+            return cls(sls), text
+        return cls(sls, own), text[:place] + text[end:]
+
+    def options(self) -> dict[str, Any]:
+        """Those of the header that Jinja knows, by name."""
+        return _known(json.loads(self.own)) if self.own else {}
+
+
+def _known(options: Mapping[Any, Any]) -> dict[str, Any]:
+    """Options of an environment by their names, without what Jinja does not know."""
+    lower = {str(name).lower(): value for name, value in options.items()}
+    return {k: v for k, v in lower.items() if hasattr(jinja2.defaults, k.upper())}
 
 
 class HostLoader(BaseLoader):
@@ -83,7 +135,7 @@ class HostLoader(BaseLoader):
     each import updates these, as in stock.
     """
 
-    def __init__(self, engine: JinjaEngine, saltenv: str, flavour: str) -> None:
+    def __init__(self, engine: JinjaEngine, saltenv: str, flavour: Flavour) -> None:
         self._engine = engine
         self._saltenv = saltenv
         self._flavour = flavour
@@ -136,7 +188,7 @@ class HostLoader(BaseLoader):
 class BesideLoader(HostLoader):
     """Imports of a template outside any environment: files in its own directory."""
 
-    def __init__(self, engine: JinjaEngine, directory: str, flavour: str) -> None:
+    def __init__(self, engine: JinjaEngine, directory: str, flavour: Flavour) -> None:
         super().__init__(engine, "", flavour)
         self._directory = directory
 
@@ -160,7 +212,7 @@ class JinjaEngine:
         self.host = host
         self._options = options
         self._cache = cache
-        self._bases: dict[str, Environment] = {}
+        self._bases: dict[Flavour, Environment] = {}
         self.shown_as: Callable[[object], str] = lambda value: ""
 
     def render(self, text: str, context: Mapping[str, Any], tplpath: str | None = None) -> str:
@@ -173,7 +225,8 @@ class JinjaEngine:
         """
         sls = context.get("sls") or ""
         saltenv = context.get("saltenv")
-        flavour = "sls" if sls else "plain"
+        ended = text.endswith("\n")
+        flavour, text = Flavour.of(text, bool(sls), self.host.log)
         environment = self._environment(flavour)
         environment.globals.update(context)
         loader: BaseLoader | None = None
@@ -193,7 +246,7 @@ class JinjaEngine:
         except Exception as error:
             raise self._failure(error, text, str(sls)) from error
         # Jinja drops the last newline of a template; Salt puts it back.
-        return output + "\n" if text.endswith("\n") else output
+        return output + "\n" if ended else output
 
     def source(self, path: str) -> str:
         """A file's text, remembered while its stamp stays the same."""
@@ -214,13 +267,18 @@ class JinjaEngine:
         """What is wrong with the syntax of an SLS, with its line; nothing is rendered."""
         if text.startswith("#!") and "jinja" not in text.split("\n", 1)[0]:
             return None
+        flavour, text = Flavour.of(text, True, lambda level, message: None)
+        above = 1 if flavour.own else 0
         try:
-            self._environment("sls").parse(text)
+            self._environment(flavour).parse(text)
+        except TemplateFailure as error:
+            return {"line": above, "problem": error.problem}
         except jinja2.TemplateSyntaxError as error:
-            return {"line": error.lineno, "problem": f"Jinja syntax error: {error.message}"}
+            line = error.lineno + above
+            return {"line": line, "problem": f"Jinja syntax error: {error.message}"}
         return None
 
-    def code(self, environment: Environment, flavour: str, name: str, path: str) -> CodeType:
+    def code(self, environment: Environment, flavour: Flavour, name: str, path: str) -> CodeType:
         """The compiled form of a template file."""
         key = (self._options, flavour, name, path, self.host.stamp(path))
         found = self._cache.code.get(key)
@@ -231,7 +289,7 @@ class JinjaEngine:
         assert isinstance(found, CodeType)
         return found
 
-    def _text_code(self, environment: Environment, flavour: str, text: str) -> CodeType:
+    def _text_code(self, environment: Environment, flavour: Flavour, text: str) -> CodeType:
         key = (self._options, flavour, text)
         found = self._cache.code.get(key)
         if found is None:
@@ -240,22 +298,32 @@ class JinjaEngine:
         assert isinstance(found, CodeType)
         return found
 
-    def _environment(self, flavour: str) -> Environment:
-        """An overlay with globals of its own."""
+    def _environment(self, flavour: Flavour) -> Environment:
+        """
+        An overlay with globals of its own.
+
+        @raises TemplateFailure: Jinja does not take the options of the template's header.
+        """
         base = self._bases.get(flavour)
         if base is None:
-            base = self._bases[flavour] = self._base(flavour)
+            try:
+                base = self._bases[flavour] = self._base(flavour)
+            except Exception as error:
+                if not flavour.own:
+                    raise
+                raise TemplateFailure(f"Jinja error: {HEADER} {error}") from error
         overlay = base.overlay()
         overlay.globals = dict(base.globals)
         return overlay
 
-    def _base(self, flavour: str) -> Environment:
-        chosen = self._options.sls if flavour == "sls" else self._options.plain
+    def _base(self, flavour: Flavour) -> Environment:
+        chosen = dict(self._options.sls if flavour.sls else self._options.plain)
+        chosen.update(flavour.options())
         strict = _strict(self)
         environment = jinja2.sandbox.SandboxedEnvironment(
             undefined=jinja2.Undefined if self._options.allow_undefined else strict,
             extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols", SaltExtension],
-            **dict(chosen),
+            **chosen,
         )
         salt_tags = environment.extensions[SaltExtension.identifier]
         assert isinstance(salt_tags, SaltExtension)

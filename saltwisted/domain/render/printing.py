@@ -35,7 +35,9 @@ register_map(PrintableMap)
 
 def _quoted(text: str) -> str:
     if "\n" in text or "\r" in text or "\t" in text:
-        return safe_dump(text, default_style='"', default_flow_style=True).rstrip("\n")
+        # On one line: a fold would be a line of the template's block of text
+        options = {"default_style": '"', "default_flow_style": True, "width": 2**31 - 1}
+        return safe_dump(text, **options).rstrip("\n")
     return repr(text)
 
 

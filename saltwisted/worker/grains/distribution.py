@@ -75,9 +75,10 @@ _FAMILIES = {
     " Pop, AstraLinuxCE, AstraLinuxSE, Mendel, OSMC",
     "RedHat": "Fedora, Chapeau, Korora, FedBerry, CentOS, CentOS Stream, GoOSe, Scientific, Amazon,"
     " CloudLinux, Virtuozzo, AlmaLinux, AlmaLinux Kitten, OVS, OEL, XCP, XCP-ng, XenServer, RES,"
-    " Sangoma, VMware Photon OS, ALT, ScientificLinux, Rocky, Alinux, openEuler",
+    " Sangoma, VMware Photon OS, ALT, ScientificLinux, Rocky, Alinux, openEuler, AlterOS,"
+    " RED OS",
     "Suse": "SLES, SUSE Enterprise Server, SUSE  Enterprise Server, SLED, openSUSE, SUSE,"
-    " openSUSE Leap, openSUSE Tumbleweed, SLES_SAP",
+    " openSUSE Leap, openSUSE Tumbleweed, SLES_SAP, alfaLinux, alfaLinux Rise",
     "Arch": "Arch ARM, Manjaro, Manjaro ARM, Antergos, EndeavourOS",
     "Mandriva": "Mandrake",
     "Bluewhite": "Bluewhite64",

@@ -43,6 +43,12 @@ def _fill_map(functions: Any, value: dict[Any, Any]) -> None:
             value[key] = _value(functions, item)
 
 
+def _unquoted(text: str) -> str:
+    """The text without the quotes around it, if there are any."""
+    quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "\"'"
+    return text[1:-1] if quoted else text
+
+
 def _value(functions: Any, slot: str) -> Any:
     """What a slot means; a malformed one stays as it is."""
     parts = slot.split(":", 2)
@@ -60,11 +66,11 @@ def _value(functions: Any, slot: str) -> Any:
     value = functions[name](*args, **keywords)
     text, tilde, appended = parts[2].partition("~")
     path = text[text.rindex(")") + 1 :] if ")" in text else ""
-    if path:
+    if "." in path:
         value = traverse(value, path.split(".", 1)[1].strip(), None, ".")
     if tilde:
         if isinstance(value, str):
-            value += appended.strip()
+            value += _unquoted(appended.strip())
         else:
             log.error("Ignoring slot append, slot result is not a string")
     return value
