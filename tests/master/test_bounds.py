@@ -399,8 +399,8 @@ class RunnerTests(Bounds):
         pillar, by any runner that takes a target, by any door, and however it asks.
         """
         text = (
-            "fred may not use this target: it asks for pillar values, with wildcards or of minions "
-            "for which no rule is"
+            "fred (file) may not use this target: it asks for pillar values, with wildcards or of "
+            "minions for which no rule is"
         )
         asked = set()
         for name, door in self.doors().items():
