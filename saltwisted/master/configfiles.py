@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from saltwisted.domain.render.yaml import YAMLError, safe_load
+from saltwisted.domain.yamltext import load_yaml
 from saltwisted.errors import StoreError
 from saltwisted.stores.files import read_file, store_error, write_atomic
 
@@ -32,7 +32,7 @@ def set_option(path: str, key: str, value: Any) -> None:
     old = (read_file(path) or b"").decode("utf-8", "surrogateescape")
     try:
         new = with_option(old, str(key), value)
-    except YAMLError as error:
+    except yaml.YAMLError as error:
         raise StoreError(f"cannot be changed: {type(error).__name__}", path) from None
     except ValueError as error:
         raise StoreError(f"cannot be changed: {error}", path) from None
@@ -44,9 +44,9 @@ def with_option(text: str, key: str, value: Any) -> str:
     The text of a file with one option set.
 
     @raises ValueError: the text is no map, or one that cannot be changed line by line.
-    @raises YAMLError: it is no YAML, or the value cannot be written as such.
+    @raises yaml.YAMLError: it is no YAML, or the value cannot be written as such.
     """
-    before = safe_load(text)
+    before = load_yaml(text)
     if before is not None and not isinstance(before, Mapping):
         raise ValueError("it is no map of options")
     line = as_yaml({key: value})
@@ -60,7 +60,7 @@ def with_option(text: str, key: str, value: Any) -> str:
         first, last = place
         lines[first:last] = [line]
     made = "".join(lines)
-    if safe_load(made) != {**(before or {}), key: value}:
+    if load_yaml(made) != {**(before or {}), key: value}:
         raise ValueError("it is not written option by option")
     return made
 
@@ -93,7 +93,7 @@ def write_part(folder: str, name: Any, contents: Any) -> str:
         raise StoreError("Invalid path", str(name))
     try:
         text = as_yaml(contents)
-    except YAMLError as error:
+    except yaml.YAMLError as error:
         raise StoreError(f"cannot be written as YAML: {error}", name) from None
     path = os.path.join(folder, f"{name}.conf")
     try:

@@ -5,8 +5,10 @@ Advice of a lone master and its minion, carried out on real daemons.
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
+from pathlib import Path
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -142,14 +144,16 @@ class JobTests(SynchronousTestCase):
 
     def test_lookup(self) -> None:
         """A job that was left alone is looked up by the line that was printed."""
+        begun, may_end = (f"{self.master.file_root}/{name}" for name in ("begun", "end"))
+        waits = f"touch {begun}; until test -e {may_end}; do sleep 0.1; done; echo done"
         said = self.interrupted(
-            f"salt {self.minion.id} test.sleep 3",
-            lambda: "test.sleep" in str(self.master.run("jobs.active")),
+            f"salt {self.minion.id} cmd.run {shlex.quote(waits)}", lambda: os.path.exists(begun)
         )
 
         command = printed(said, "job.lookup")
 
-        until("the return", lambda: "True" in self.shell.run(command), every=0.5)
+        Path(may_end).touch()
+        until("the return", lambda: "done" in self.shell.run(command), every=0.5)
 
     def test_orchestration(self) -> None:
         """Of an orchestration whose master went away, the line that was printed tells the end."""
