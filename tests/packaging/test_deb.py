@@ -38,6 +38,15 @@ else:
     REASON = f"not installed: {', '.join(MISSING)}" if MISSING else ""
 
 
+def answer_of(said: str) -> dict[str, Any]:
+    """
+    What a command answered. Before it stands what it said on standard error, of minions that have
+    yet to come after a start, say.
+    """
+    found: dict[str, Any] = json.loads(said[said.index("{") :])
+    return found
+
+
 @unittest.skipIf(bool(REASON), REASON)
 class PackageTests(SynchronousTestCase):
     """One root, from an empty Debian to an empty Debian."""
@@ -154,7 +163,7 @@ class PackageTests(SynchronousTestCase):
 
         words = "configuration read again; changed: nodegroups"
         until("the reload", lambda: words in self.root.logs())
-        answer = json.loads(self.salt("salt", "-N", "fleet", "test.ping", "--out", "json"))
+        answer = answer_of(self.salt("salt", "-N", "fleet", "test.ping", "--out", "json"))
         self.assertEqual(answer, {"web1": True})
 
     def check_upgrade(self, package: str) -> None:
@@ -229,7 +238,7 @@ class PackageTests(SynchronousTestCase):
         fish = "usr/share/fish/vendor_completions.d/salt.fish"
         self.assertIn("saltwisted complete", self.root.read(fish))
         self.assertEqual(self.root.read(f"{fish}.stock"), "stock\n")
-        answer = json.loads(self.root.do("salt", "*", "test.ping", "--out", "json"))
+        answer = answer_of(self.root.do("salt", "*", "test.ping", "--out", "json"))
         self.assertEqual(answer, {"web1": True})
         # the stock package may be upgraded meanwhile
         self.root.do("dpkg", "--install", f"/root/{os.path.basename(stock)}")
@@ -272,7 +281,7 @@ class PackageTests(SynchronousTestCase):
     def snapshot(self) -> set[str]:
         """Every path of the root."""
         skipped = {"proc", "sys", "dev", "root", "tmp"}
-        found = set()
+        found: set[str] = set()
         for name in sorted(set(os.listdir(self.root.path)) - skipped):
             for folder, folders, files in os.walk(self.root.at(name)):
                 found.update(os.path.join(folder, one) for one in (*folders, *files))
@@ -288,12 +297,12 @@ class PackageTests(SynchronousTestCase):
             said = self.salt("salt", "-t", "5", "web1", "test.ping", "--out", "json")
         except AssertionError:
             return None
-        return json.loads(said).get("web1")
+        return answer_of(said).get("web1")
 
     def applied(self) -> dict[str, Any]:
         """The results of C{state.apply} on the minion."""
         said = self.salt("salt", "-t", "120", "web1", "state.apply", "--out", "json")
-        found: dict[str, Any] = json.loads(said)["web1"]
+        found: dict[str, Any] = answer_of(said)["web1"]
         self.assertIsInstance(found, dict, found)
         return found
 

@@ -36,8 +36,8 @@ MASTER = "the_master"
 _TIMES = frozenset(
     ("start_time", "duration", "pid", "__jid__", "jid", "_stamp", "tag", "StartTime")
 )
-_OURS = frozenset(("Asked", "Node"))
-"""What C{jobs.list_job} shows besides: docs/differences.md."""
+_OURS = frozenset(("Asked", "Node", "eauth"))
+"""What C{jobs.list_job} and events show besides: docs/differences.md."""
 _TEXTS = (
     (re.compile(r"\bm2, m1\b"), "m1, m2"),
     # What ours says besides: where to look
@@ -249,7 +249,7 @@ def event(data: Mapping[str, Any]) -> Any:
     """What is compared of an event: what a step is about to do, of others which words they have."""
     if "type" in data:
         return {key: data.get(key) for key in ("type", "name", "tgt", "kwargs")}
-    return sorted(data)
+    return sorted(set(data) - _OURS)
 
 
 def _lines(path: str) -> list[str]:
