@@ -62,11 +62,12 @@ class RootsCase(SynchronousTestCase):
         return made
 
     def write(self, node: OurNode, path: str, text: str) -> None:
-        """Write into one of its roots."""
-        full = f"{self.home}/srv/{node.name}/{path}"
+        """Write into one of its roots: a file that is whole from the first moment on."""
+        full, part = f"{self.home}/srv/{node.name}/{path}", f"{self.home}/part"
         os.makedirs(os.path.dirname(full), exist_ok=True)
-        with open(full, "w") as file:
+        with open(part, "w") as file:
             file.write(text)
+        os.replace(part, full)
 
     def read(self, node: OurNode, path: str) -> str | None:
         """What is in one of its roots; C{None} for no such file."""

@@ -49,6 +49,8 @@ _TEMPORARY = re.compile(r"__salt\.tmp\.\w+")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _TIMES = frozenset(("start_time", "duration", "pid", "__jid__", "Execution Time"))
 _FAILED = "One or more requisite failed: "
+TRIMMED = ". Output was trimmed to False number of lines"
+"""What releases before 3008.5 say of an archive that is not trimmed."""
 
 
 def cases() -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -302,20 +304,29 @@ def compare(python: str, names: Sequence[str] = ()) -> dict[str, tuple[Any, Any]
             for batch in coming:
                 theirs.update(batch)
         for name in chosen:
-            theirs[name] = masked_since(theirs[name], mine[name], chosen[name])
+            theirs[name] = newer(theirs[name], mine[name], chosen[name])
         return {name: (theirs[name], mine[name]) for name in chosen if theirs[name] != mine[name]}
     finally:
         shutil.rmtree(base, ignore_errors=True)
 
 
-def masked_since(theirs: Any, mine: Any, case: Mapping[str, Any]) -> Any:
+def newer(theirs: Any, mine: Any, case: Mapping[str, Any]) -> Any:
     """
-    Stock's answers to a case that shows the pillar, with the stars of 3008.5: up to 3008.4 only
-    texts are hidden there.
+    Stock's answers as 3008.5 gives them: up to 3008.4 only texts are hidden in a pillar, and an
+    archive is said to be trimmed to no number of lines.
     """
+    theirs = _untrimmed(theirs)
     if not any(words[0].startswith("pillar.") for words in commands(case)):
         return theirs
     return _starred(theirs, mine)
+
+
+def _untrimmed(theirs: Any) -> Any:
+    if isinstance(theirs, dict):
+        return {key: _untrimmed(item) for key, item in theirs.items()}
+    if isinstance(theirs, list):
+        return [_untrimmed(item) for item in theirs]
+    return theirs.replace(TRIMMED, "") if isinstance(theirs, str) else theirs
 
 
 def _starred(theirs: Any, mine: Any) -> Any:
@@ -345,7 +356,7 @@ def compare_recorded(names: Sequence[str] = ()) -> dict[str, tuple[Any, Any]]:
         for number, (name, case) in enumerate(selected(names).items()):
             if name in answers:
                 mine = here(Machine(base, f"o{number}", case), case)
-                theirs = masked_since(answers[name], mine, case)
+                theirs = newer(answers[name], mine, case)
                 if mine != theirs:
                     differing[name] = (theirs, mine)
     finally:
