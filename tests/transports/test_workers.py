@@ -286,13 +286,13 @@ class JobTests(Case):
     async def test_facts(self) -> None:
         """Children find the facts that the daemon has told, the newest ones."""
         self.pool.set_fact("pillar", {"a": 1})
-        self.pool.set_fact("pillar", {"a": 2, "long": "x" * 100000})
+        self.pool.set_fact("pillar", {"a": False, "long": "x" * 100000})
         self.pool.set_fact("grains", {"os": "X"})
 
         await self.job("pillar.get", "a", private=True).exited
 
         self.assertEqual(self.heard[0][0], "private_return")
-        self.assertEqual(self.heard[0][1]["ret"]["return"], 2)
+        self.assertIs(self.heard[0][1]["ret"]["return"], False)
 
     @awaited
     async def test_stdout(self) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import ssl
 import sys
 from typing import Any
+from unittest.mock import patch
 
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -38,7 +39,10 @@ class AloneTests(SynchronousTestCase):
             ],
             {FRED: "s3cret", "fred": "s3cret", SERVICE: SERVICE_PASSWORD},
         )
-        self.patch(sys, "modules", {**sys.modules, "ldap3": self.directory.library()})
+        # In the very map: what imports looks a module up there, whatever sys.modules is then
+        library = patch.dict(sys.modules, {"ldap3": self.directory.library()})
+        library.start()
+        self.addCleanup(library.stop)
 
     def settings(self, **changes: Any) -> dict[str, Any]:
         """What the proof is told."""
