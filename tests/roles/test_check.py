@@ -260,7 +260,7 @@ CASES: dict[str, Case] = {
     "half": Case("master", "is missing or empty", half),
     "minion key": Case("minion", "not a usable private key", puts("pki/minion.pem", "x")),
     "signature": Case(
-        "master", "salt-key --gen-signature",
+        "master", "salt-key makes it with --gen-signature",
         sets(master_sign_pubkey=True, master_use_pubkey_signature=True),
         "master_use_pubkey_signature",
     ),
@@ -352,6 +352,7 @@ RAISES: dict[str, tuple[int, str]] = {
     "roles.stores:Stores.job_log": (1, "- there is no other job store yet"),
     "stores.git.objects:library": (2, "- of the installation"),
     "stores.identity:_opened": (1, "key, passphrase, sign key"),
+    "roles.lone:check_lone": (2, "- the state of a node on the disk: tests.advice.test_members"),
     "stores.identity:pub_signature_of": (2, "signature"),
     "tools.backup:backup": (1, "- of a command"),
     "tools.takeover:plan": (1, "- of a command"),
