@@ -124,7 +124,7 @@ def _truths(value: ast.expr) -> Iterator[str]:
     elif isinstance(value, ast.BoolOp):
         # The last may be the answer; so may one before it, if it is text by itself
         for each in value.values[:-1]:
-            if isinstance(each, ast.Constant):
+            if isinstance(each, (ast.Constant, ast.BoolOp)):
                 yield from _truths(each)
             elif isinstance(value.op, ast.Or) and not _is_truth(each):
                 raise _Computed
