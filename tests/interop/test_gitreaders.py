@@ -120,7 +120,8 @@ class ReaderTests(SynchronousTestCase):
         self.assertEqual(self.run_json("site.read", "salt://orch/word"), "two\n")
         self.assertEqual(self.run_json("pillar.show_pillar")["word"], "two\n")
         self.run_json("event.send", "site/go")
-        until("the reaction", lambda: Path(self.out, "reacted").exists())
+        path = Path(self.out, "reacted")
+        until("the reaction", lambda: path.exists() and path.read_text())
         self.assertEqual(self.written("reacted"), "two")
 
         read = Path(self.master.root, "var/cache/salt/master/saltwisted/read")

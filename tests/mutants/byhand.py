@@ -1109,13 +1109,6 @@ PEERS = (
         "tests.domain.test_attempts",
     ),
     _row(
-        "T-PEER-8: a member that links again and again holds up others each time",
-        "cluster/life/standstill.py",
-        "left = self._allowance.left(node, now)",
-        "left = self._wait",
-        "tests.cluster.test_standstill",
-    ),
-    _row(
         "T-PEER-8: a member puts entries under a node's own numbers",
         "domain/replica/ship.py",
         "others = [entry for entry in message.entries if entry.stream != own]",

@@ -12,10 +12,6 @@ blocks the others.
 A link that comes up closes the gate in the same way for the member at its other end, until that
 member has been heard or its link is gone again. So keys that were revoked there while the two could
 not meet are refused from the first request on.
-
-A member that comes again and again and never says what it knows, or claims what nobody has, must
-not keep this node from serving: its links may close the gate for C{catchup_wait} seconds, and then
-for one second in L{ONE_IN}.
 """
 
 from __future__ import annotations
@@ -28,7 +24,6 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import LoopingCall, deferLater
 from twisted.logger import Logger
 
-from saltwisted.domain.allowance import Allowance
 from saltwisted.domain.causality.knowledge import covers
 from saltwisted.domain.replica.knowledge import decode_knowledge, encode_knowledge
 from saltwisted.errors import SaltwistedError, WireError
@@ -42,8 +37,6 @@ PAUSE_SECONDS = 5.0
 TICK_SECONDS = 1
 MOST_WAITING = 10_000
 STEP = 0.05
-ONE_IN = 20
-"""Of so many seconds, one may pass with the gate closed because of the links of one member."""
 Reply = Callable[[bytes], None]
 
 
@@ -87,9 +80,7 @@ class Standstill:
         self._boot = boot
         self._seen = 0.0
         self._running = False
-        self._ends: dict[str, float] = {}
-        self._linked: dict[str, float] = {}
-        self._allowance = Allowance(wait, 1 / ONE_IN)
+        self._end = 0.0
         self._goals: dict[str, Mapping[Any, int]] = {}
         self._asked: dict[str, IPeerLink] = {}
         self._late: set[str] = set()
@@ -145,80 +136,61 @@ class Standstill:
             )
             # What was heard before it does not count
             self._goals, self._asked = {}, {}
-            end = self._clock.seconds() + self._wait
-            self._close({link.node: end for link in self._peers.links()})
+            self._close({link.node for link in self._peers.links()})
 
     def _link(self, link: IPeerLink, up: bool) -> None:
-        node, now = link.node, self._clock.seconds()
         if up and self._running:
-            left = self._allowance.left(node, now)
-            if node not in self._late:
-                if left <= 0:
-                    return
-                self._returned.add(node)
-            # One that comes again while it is waited for is not waited for longer
-            self._close({node: self._linked.setdefault(node, now) + left})
-        elif node in self._returned:
+            if link.node not in self._late:
+                self._returned.add(link.node)
+            self._close({link.node})
+        elif link.node in self._returned:
             # It was heard of for a moment only; it is as far away as before
-            self._no_longer_late({node})
+            self._returned.discard(link.node)
+            self._late.discard(link.node)
 
-    def _no_longer_late(self, nodes: set[str]) -> None:
-        """These were heard, are gone again, or were waited for long enough."""
-        now = self._clock.seconds()
-        for node in nodes & self._linked.keys():
-            self._allowance.take(node, now - self._linked.pop(node), now)
-        self._late -= nodes
-        self._returned -= nodes
-
-    def _close(self, ends: Mapping[str, float]) -> None:
-        """Serve nobody until these are heard, or their time is over."""
-        if not ends:
+    def _close(self, nodes: set[str]) -> None:
+        """Serve nobody until these are heard."""
+        if not nodes:
             return
-        for node, end in ends.items():
-            # A pause of this process is no fault of theirs: all of that time is waited for
-            self._ends[node] = max(end, self._ends.get(node, end)) if node in self._late else end
-        self._late |= ends.keys()
+        self._end = self._clock.seconds() + self._wait
+        self._late |= nodes
         if not self.closed:
             self.closed = True
             caught_up = Deferred.fromCoroutine(self._catch_up())
             let_go(caught_up, self.log, "the gate was opened by an error")
 
     async def _catch_up(self) -> None:
+        late = self._late
         try:
             while self._running:
                 self._look()
+                if self._clock.seconds() >= self._end:
+                    break
                 for link in self._peers.links():
                     # A new link to a member is asked again
-                    if link.node in self._late and self._asked.get(link.node) is not link:
+                    if link.node in late and self._asked.get(link.node) is not link:
                         self._asked[link.node] = link
                         self._goals.pop(link.node, None)
                         let_go(self._ask(link, self._goals), self.log, "a member was not asked")
                 knowledge = self._knowledge()
-                self._no_longer_late(
-                    {node for node, goal in self._goals.items() if covers(knowledge, goal)}
-                )
-                now = self._clock.seconds()
-                overdue = {node for node in self._late if now >= self._ends[node]}
-                if overdue:
-                    self._give_up(overdue)
-                if not self._late and (self._in_force() or now >= max(self._ends.values())):
+                done = {node for node, goal in self._goals.items() if covers(knowledge, goal)}
+                late -= done
+                self._returned -= done
+                if not late and self._in_force():
                     break
                 await deferLater(self._clock, STEP)
+            if late and self._running:
+                self.log.warn(
+                    "degraded: {late} did not answer within {seconds:.0f} s. Keys that were "
+                    "revoked only there are still accepted until a link returns.",
+                    late=", ".join(sorted(late)),
+                    seconds=self._wait,
+                )
         finally:
-            self._no_longer_late(set(self._late))
-            self._ends.clear()
+            late.clear()
+            self._returned.clear()
             self._goals, self._asked = {}, {}
             self._open()
-
-    def _give_up(self, overdue: set[str]) -> None:
-        """Wait no longer for these."""
-        self._no_longer_late(overdue)
-        self.log.warn(
-            "degraded: {late} did not answer within {seconds:.0f} s. Keys that were "
-            "revoked only there are still accepted until a link returns.",
-            late=", ".join(sorted(overdue)),
-            seconds=self._wait,
-        )
 
     async def _ask(self, link: IPeerLink, goals: dict[str, Mapping[Any, int]]) -> None:
         """What a member knows, into C{goals}; a later pause looks into another dictionary."""
