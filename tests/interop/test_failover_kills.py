@@ -56,7 +56,8 @@ class Rig(SynchronousTestCase):
 
     def begin(self, **options: Any) -> None:
         """Masters on loopback."""
-        self.masters = Masters(self.home, gather_job_timeout=1, **options).up()
+        # Who is asked in vain, by a master that was started a moment ago, is not waited for
+        self.masters = Masters(self.home, gather_job_timeout=1, publish_window=1, **options).up()
         self.addCleanup(self.masters.kill)
 
     def start(self, kind: str, name: str, inside: Any = None, **options: Any) -> Any:
@@ -291,7 +292,7 @@ class CutTests(Rig):
         self.hub = Hub(3)
         self.addCleanup(self.hub.remove)
         self.name_all()
-        self.masters = Masters(self.home, ("0.0.0.0",) * 3, **options)
+        self.masters = Masters(self.home, ("0.0.0.0",) * 3, publish_window=1, **options)
         self.addCleanup(self.masters.kill)
         for master, host in zip(self.masters.all, self.hub.hosts, strict=True):
             master.argv = host.inside(master.argv)
