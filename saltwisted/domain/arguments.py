@@ -76,6 +76,9 @@ def read_input(
             keywords[word[0]] = word[1] if word[0] in no_parse else yamlify(word[1])
         elif marked(arg):
             keywords.update({str(key): arg[key] for key in arg if key != "__kwarg__"})
+        elif isinstance(arg, Mapping):
+            # The mark is no part of the map, whatever it says
+            positional.append({key: arg[key] for key in arg if key != "__kwarg__"})
         else:
             value = yamlify(arg)
             again = jids_are_text and type(value) is int and is_jid(str(value))
