@@ -133,9 +133,11 @@ class JobTests(SynchronousTestCase):
 
     def interrupted(self, command: str, wait: Any) -> str:
         """What a command says that is interrupted once something is so."""
+        # A shell has what it puts into the background ignore the signal, and so would this
         process = subprocess.Popen(
             self.shell.argv(command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             env=self.shell.environ, cwd="/",
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )  # fmt: skip
         until("it to be under way", wait)
         process.send_signal(signal.SIGINT)
